@@ -1,0 +1,101 @@
+"""The one equation of this course: score every key, normalise over what is visible, sum the values.
+
+    context(q) = sum_i  weight_i * v_i          weight = normalise(score(q, k_i), visible positions)
+
+Every mechanism in the book changes a part of these few lines and keeps the rest.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Score = Callable[[Tensor, Tensor], Tensor]
+
+
+class Attended(NamedTuple):
+    """What a reading returns: the context, and the weights it was read with.
+
+    Shapes: context (*batch, queries, d_v); weights (*batch, queries, keys).
+    """
+
+    context: Float[Tensor, "*batch queries d_v"]
+    weights: Float[Tensor, "*batch queries keys"]
+
+
+def attend(
+    query: Float[Tensor, "*batch queries d_q"],
+    key: Float[Tensor, "*batch keys d_k"],
+    value: Float[Tensor, "*batch keys d_v"],
+    *,
+    score: Score,
+    mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+) -> Attended:
+    """Read the values, each weighted by how well its key matches the query (Bahdanau et al. 2015, eq. 5-6).
+
+    Args:
+        query: (*batch, queries, d_q).
+        key: (*batch, keys, d_k), the addresses.
+        value: (*batch, keys, d_v), the contents.
+        score: any callable (query, key) -> (*batch, queries, keys), such as `AdditiveScore`.
+        mask: boolean, True = may be attended, broadcastable to (*batch, queries, keys).
+
+    Raises:
+        ValueError: keys and values differ in number, or a shape does not fit.
+        TypeError: the mask is not boolean.
+    """
+    for name, tensor in {"query": query, "key": key, "value": value}.items():
+        if tensor.dim() < 2:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it needs at least two dimensions, "
+                             "(..., number of vectors, width)")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
+                         "every key needs exactly one value")
+    weights = masked_softmax(score(query, key), mask)
+    if weights.shape[-2:] != (query.shape[-2], key.shape[-2]):
+        raise ValueError(f"score returned shape {tuple(weights.shape)}: it must end in "
+                         f"(queries, keys) = ({query.shape[-2]}, {key.shape[-2]})")
+    return Attended(weights @ value, weights)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"] | None = None, dim: int = -1
+) -> Float[Tensor, "*shape"]:
+    """Softmax over the visible positions only: hidden ones get exactly 0.
+
+    A row with nothing visible is all 0, with finite gradients, in every floating dtype.
+
+    Args:
+        scores: any shape.
+        mask: boolean, True = may be attended, broadcastable to the shape of `scores`; None shows everything.
+        dim: the axis over which the keys lie.
+
+    Raises:
+        TypeError: `scores` is not floating, or `mask` is not boolean.
+        ValueError: `mask` does not broadcast to `scores`.
+    """
+    if not scores.is_floating_point():
+        raise TypeError(f"scores are {scores.dtype}: a softmax needs a floating dtype, such as torch.float32")
+    if mask is None:
+        return scores.softmax(dim)
+    _check_mask(mask, scores)
+    mask = mask[(None,) * (scores.dim() - mask.dim())]  # the same axes as the scores
+    scores = scores.masked_fill(~mask, -torch.inf)
+    # The softmax of a row of -inf is NaN, forward and backward. Such a row is set to a constant first,
+    # and to 0 afterwards; a large finite number instead of -inf would turn it into a uniform row.
+    empty = ~mask.any(dim, keepdim=True)
+    return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(~mask, 0.0)
+
+
+def _check_mask(mask: Tensor, scores: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
+    try:
+        fits = torch.broadcast_shapes(mask.shape, scores.shape) == scores.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to the shape of the "
+                         f"scores, {tuple(scores.shape)}")

@@ -1,0 +1,45 @@
+"""Masks: which keys may a query see? Boolean, True = may be attended, as in the framework's fused attention.
+
+Beware of libraries with the opposite sense: `nn.MultiheadAttention` reads True as "hide this".
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+def padding_mask(lengths: Int[Tensor, "batch"], size: int) -> Bool[Tensor, "batch 1 size"]:
+    """True for the real positions of each sequence in a padded batch, False for the padding.
+
+    Args:
+        lengths: (batch,), the true length of each sequence, 0 <= length <= size.
+        size: number of positions after padding.
+
+    Raises:
+        TypeError: lengths are not integers.
+        ValueError: lengths are not one-dimensional, are negative, or exceed `size`.
+    """
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise TypeError(f"lengths are {lengths.dtype}: they must be integers, one per sequence")
+    if lengths.dim() != 1:
+        raise ValueError(f"lengths have shape {tuple(lengths.shape)}: they must have shape (batch,)")
+    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
+        raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
+                         f"they must lie between 0 and size = {size}")
+    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, :]
+
+
+def causal_mask(queries: int, keys: int, *, device: torch.device | None = None) -> Bool[Tensor, "queries keys"]:
+    """True where a key does not lie in the future of the query; the last query is aligned with the last key.
+
+    With fewer queries than keys, the queries are the last ones: a single query over a cache sees all of it.
+
+    Raises:
+        ValueError: a negative number, or more queries than keys (the first would see nothing).
+    """
+    if queries < 0 or keys < 0:
+        raise ValueError(f"queries = {queries}, keys = {keys}: neither may be negative")
+    if queries > keys:
+        raise ValueError(f"queries = {queries} exceeds keys = {keys}: with the last query at the last key, "
+                         "the first query would have nothing to attend; give at least as many keys")
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)

@@ -1,0 +1,233 @@
+"""Score functions: how well does a query match a key?
+
+Every score maps a query (*batch, queries, d_q) and a key (*batch, keys, d_k) to (*batch, queries, keys).
+They differ in what they learn and in what they cost; chapter 00 lays them side by side.
+
+A score whose key side does not depend on the query offers `project_keys`. A decoder that meets the same keys
+at every step calls it once per source and passes the result on as `projected_keys`.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Queries = Float[Tensor, "*batch queries d_q"]
+Keys = Float[Tensor, "*batch keys d_k"]
+Scores = Float[Tensor, "*batch queries keys"]
+
+
+class DotScore(nn.Module):
+    """Dot score  q^T k  (Luong et al. 2015, eq. 8). Query and key must have the same width."""
+
+    formula = r"q^\top k"
+    cost = "d"
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        _same_width(query, key)
+        return query @ key.transpose(-2, -1)
+
+
+class ScaledDotScore(nn.Module):
+    """Scaled dot score  q^T k / sqrt(d)  (Vaswani et al. 2017, eq. 1). Same width for query and key.
+
+    The dot product of two vectors of independent unit-variance numbers has variance d. Dividing by sqrt(d)
+    brings it back to 1, so that the softmax does not saturate as vectors grow longer.
+    """
+
+    formula = r"q^\top k / \sqrt{d}"
+    cost = "d"
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        _same_width(query, key)
+        return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+
+
+class CosineScore(nn.Module):
+    """Cosine score  q^T k / (|q| |k|), always between -1 and 1 (Graves et al. 2014, eq. 6).
+
+    A zero vector has no direction and scores 0 with everything.
+    """
+
+    formula = r"q^\top k / (\lVert q \rVert \lVert k \rVert)"
+    cost = "d"
+
+    def project_keys(self, key: Keys) -> Keys:
+        """k / |k| for every key."""
+        return F.normalize(key, dim=-1)
+
+    def forward(self, query: Queries, key: Keys, *, projected_keys: Keys | None = None) -> Scores:
+        _same_width(query, key)
+        if projected_keys is None:
+            projected_keys = self.project_keys(key)
+        return F.normalize(query, dim=-1) @ projected_keys.transpose(-2, -1)
+
+
+class GeneralScore(nn.Module):
+    """General (bilinear) score  q^T W k  (Luong et al. 2015, eq. 8).
+
+    Args:
+        query_width: d_q, length of a query vector.
+        key_width: d_k, length of a key vector; it may differ from d_q.
+    """
+
+    formula = r"q^\top W k"
+    cost = "d_q d_k"
+
+    def __init__(self, query_width: int, key_width: int):
+        super().__init__()
+        _positive(query_width=query_width, key_width=key_width)
+        self.key_projection = nn.Linear(key_width, query_width, bias=False)  # W
+
+    def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys d_q"]:
+        """W k for every key: what remains of each step is a dot product."""
+        _width("key", key, self.key_projection.in_features)
+        return self.key_projection(key)
+
+    def forward(
+        self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys d_q"] | None = None
+    ) -> Scores:
+        _width("query", query, self.key_projection.out_features)
+        if projected_keys is None:
+            projected_keys = self.project_keys(key)
+        return query @ projected_keys.transpose(-2, -1)
+
+
+class AdditiveScore(nn.Module):
+    """Additive score  v^T tanh(W q + U k)  (Bahdanau et al. 2015, appendix A.1.2).
+
+    Args:
+        query_width: d_q, length of a query vector.
+        key_width: d_k, length of a key vector.
+        width: length of the hidden layer in which query and key are added.
+    """
+
+    formula = r"v^\top \tanh(W q + U k)"
+    cost = "n (d_q + d_k)"
+
+    def __init__(self, query_width: int, key_width: int, width: int):
+        super().__init__()
+        _positive(query_width=query_width, key_width=key_width, width=width)
+        self.query_projection = nn.Linear(query_width, width, bias=False)  # W
+        self.key_projection = nn.Linear(key_width, width, bias=False)      # U
+        self.energy = nn.Linear(width, 1, bias=False)                      # v
+
+    def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
+        """U k for every key: computed once per source, reused at every step."""
+        _width("key", key, self.key_projection.in_features)
+        return self.key_projection(key)
+
+    def forward(
+        self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
+    ) -> Scores:
+        _width("query", query, self.query_projection.in_features)
+        if projected_keys is None:
+            projected_keys = self.project_keys(key)
+        summed = self.query_projection(query)[..., :, None, :] + projected_keys[..., None, :, :]
+        # A product with the vector v, rather than a layer with one output: faster, same numbers.
+        return summed.tanh() @ self.energy.weight[0]
+
+
+class ConcatScore(nn.Module):
+    """Concat score  v^T tanh(W [q; k])  (Luong et al. 2015, eq. 8).
+
+    Cut W into its first d_q and its last d_k columns, and it is the additive score: W [q; k] = W_q q + W_k k.
+    Stored as one matrix, as printed in the paper; computed in two halves, so that the keys' half can be reused.
+
+    Args:
+        query_width: d_q, length of a query vector.
+        key_width: d_k, length of a key vector.
+        width: length of the hidden layer.
+    """
+
+    formula = r"v^\top \tanh(W [q; k])"
+    cost = "n (d_q + d_k)"
+
+    def __init__(self, query_width: int, key_width: int, width: int):
+        super().__init__()
+        _positive(query_width=query_width, key_width=key_width, width=width)
+        self.query_width, self.key_width = query_width, key_width
+        self.projection = nn.Linear(query_width + key_width, width, bias=False)  # W
+        self.energy = nn.Linear(width, 1, bias=False)                            # v
+
+    def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
+        """The half of W [q; k] that belongs to the key."""
+        _width("key", key, self.key_width)
+        return F.linear(key, self.projection.weight[:, self.query_width :])
+
+    def forward(
+        self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
+    ) -> Scores:
+        _width("query", query, self.query_width)
+        if projected_keys is None:
+            projected_keys = self.project_keys(key)
+        projected_query = F.linear(query, self.projection.weight[:, : self.query_width])
+        return (projected_query[..., :, None, :] + projected_keys[..., None, :, :]).tanh() @ self.energy.weight[0]
+
+
+class LocationScore(nn.Module):
+    """Location-based score  (W q)_i : the query alone decides, the keys are not read (Luong et al. 2015, eq. 9).
+
+    Args:
+        query_width: d_q, length of a query vector.
+        max_keys: number of positions that can be scored, one row of W each.
+    """
+
+    formula = r"(W q)_i"
+    cost = "d_q"
+
+    def __init__(self, query_width: int, max_keys: int):
+        super().__init__()
+        _positive(query_width=query_width, max_keys=max_keys)
+        self.position_projection = nn.Linear(query_width, max_keys, bias=False)  # W
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        _width("query", query, self.position_projection.in_features)
+        keys, max_keys = key.shape[-2], self.position_projection.out_features
+        if keys > max_keys:
+            raise ValueError(f"key holds {keys} positions and max_keys is {max_keys}: "
+                             f"build the score with max_keys of at least {keys}")
+        return F.linear(query, self.position_projection.weight[:keys])
+
+
+class GaussianScore(nn.Module):
+    """Gaussian score  -|q - k|^2 / (2 b^2): attention with it is kernel regression (Nadaraya 1964; Watson 1964).
+
+    Args:
+        bandwidth: initial b > 0, in the unit of queries and keys. It is learned, through its logarithm.
+    """
+
+    formula = r"-\lVert q - k \rVert^2 / (2 b^2)"
+    cost = "d"
+
+    def __init__(self, bandwidth: float = 1.0):
+        super().__init__()
+        if not bandwidth > 0:
+            raise ValueError(f"bandwidth is {bandwidth}: it must be positive")
+        self.log_bandwidth = nn.Parameter(torch.tensor(float(bandwidth)).log())
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        _same_width(query, key)
+        squared = (query[..., :, None, :] - key[..., None, :, :]).square().sum(-1)
+        return -squared / (2 * (2 * self.log_bandwidth).exp())
+
+
+def _positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise TypeError(f"{name} is {size!r}: it must be a whole number")
+        if size < 1:
+            raise ValueError(f"{name} is {size}: it must be at least 1")
+
+
+def _width(name: str, vectors: Tensor, width: int) -> None:
+    if vectors.shape[-1] != width:
+        raise ValueError(f"{name} has width {vectors.shape[-1]}: this score was built for width {width}")
+
+
+def _same_width(query: Tensor, key: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"query has width {query.shape[-1]} and key has width {key.shape[-1]}: this score "
+                         "needs equal widths; GeneralScore and AdditiveScore take different ones")

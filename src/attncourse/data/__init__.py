@@ -1,0 +1,30 @@
+"""Corpora, and the one vocabulary and batching code that all of them share."""
+
+from attncourse.data.copying import copying_corpus
+from attncourse.data.multi30k import multi30k_corpus
+from attncourse.data.pairs import Alignment, Batch, Batches, Corpus, Pair, collate
+from attncourse.data.pronunciation import describe_pronunciation, pronunciation_corpus
+from attncourse.data.translation import sentences, translation_corpus
+from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary, normalise, tokenize
+
+__all__ = [
+    "END",
+    "PAD",
+    "START",
+    "UNKNOWN",
+    "Alignment",
+    "Batch",
+    "Batches",
+    "Corpus",
+    "Pair",
+    "Vocabulary",
+    "collate",
+    "copying_corpus",
+    "describe_pronunciation",
+    "multi30k_corpus",
+    "normalise",
+    "pronunciation_corpus",
+    "sentences",
+    "tokenize",
+    "translation_corpus",
+]

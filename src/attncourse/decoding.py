@@ -1,0 +1,378 @@
+"""From probabilities to a sentence: a model names the next token's chances, decoding chooses.
+
+Greedy search takes the best token at every step and never regrets it; beam search keeps a few
+unfinished sentences alive and takes the best of those that end. Both work for every model that has the
+two calls of `models.interface.SequenceModel`: `encode` a source once, then `step` from token to token.
+Both read scores from the model as they are: a hypothesis that ended scores exactly what the model,
+teacher-forced, gives that target. PAD and START are never produced.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+from attncourse.models.interface import SequenceModel
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One decoded target.
+
+    Attributes:
+        tokens: the ids produced, without START and without END.
+        score: sum of the natural logarithms of their probabilities, END's included where it was chosen.
+        finished: True if the model chose END; False if it was cut off.
+        weights: one row of attention for each of `tokens` (none for END), one column for each real source
+            token, on the CPU; None if the model has no attention or the source is empty.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    finished: bool
+    weights: Float[Tensor, "tokens source"] | None = field(default=None, compare=False, repr=False)
+
+
+# No source word, nothing to say: the model is not asked.
+EMPTY = Hypothesis(tokens=(), score=0.0, finished=True)
+
+
+def greedy(
+    model: SequenceModel,
+    source: Int[Tensor, "batch source"],
+    lengths: Int[Tensor, "batch"],
+    *,
+    max_length: int | None = None,
+    min_length: int = 0,
+) -> list[Hypothesis]:
+    """Decode a batch by the most probable token at every step, each row until its own END.
+
+    Args:
+        model: read in evaluation mode and without gradients; its mode is put back afterwards.
+        source: ids, moved to the model's device.
+        lengths: real tokens of each row. A row of length 0 gives an empty hypothesis in its place.
+        max_length: most symbols produced for a row, END counted. Default: min_length + 2 * its length + 10.
+        min_length: fewest tokens before END is allowed.
+
+    Returns:
+        One hypothesis a row, in the order of the batch. It does not depend on the other rows.
+
+    Raises:
+        TypeError, ValueError: for an argument of the wrong kind, shape or range, and for NaN logits.
+    """
+    source, lengths, limits = _checked(model, source, lengths, max_length, min_length)
+    found, rows = [EMPTY] * len(lengths), lengths.nonzero().flatten()
+    if len(rows) == 0:
+        return found
+    with _evaluation(model):
+        decoded = _greedy(model, source[rows, : int(lengths.max())], lengths[rows], limits[rows], min_length)
+    for row, hypothesis in zip(rows.tolist(), decoded, strict=True):
+        found[row] = hypothesis
+    return found
+
+
+def _greedy(model, source, lengths, limits, min_length) -> list[Hypothesis]:
+    """Decode rows that all have a source."""
+    memory, state = model.encode(source, lengths)
+    token = torch.full_like(lengths, START)
+    score = torch.zeros(len(lengths), device=source.device)
+    is_open = torch.ones_like(lengths, dtype=torch.bool)
+    finished = torch.zeros_like(is_open)
+    tokens, weights = [], []
+    for step in range(int(limits.max())):
+        logits, state, attended = model.step(token, state, memory)
+        gain, token = _log_probabilities(logits, may_end=step >= min_length).max(dim=-1)
+        is_open &= (step < limits) & (gain > -torch.inf)  # -inf: no symbol may follow
+        score += gain.where(is_open, 0.0)
+        finished |= is_open & (token == END)
+        is_open &= token != END
+        token = token.where(is_open, PAD)  # rows that stopped are carried along, and say nothing
+        tokens.append(token)
+        weights.append(attended)
+        if not is_open.any():
+            break
+    tokens = torch.stack(tokens, dim=1).tolist()
+    weights = None if weights[0] is None else torch.stack(weights, dim=1).float().cpu()
+    found = []
+    for row, (length, total, ended) in enumerate(
+        zip(lengths.tolist(), score.tolist(), finished.tolist(), strict=True)
+    ):
+        said = tuple(token for token in tokens[row] if token != PAD)
+        looked = None if weights is None else weights[row, : len(said), :length].clone()
+        found.append(Hypothesis(said, total, ended, looked))
+    return found
+
+
+class Beam(NamedTuple):
+    """The open hypotheses of one sentence, one a row, best first. `tokens` begins with START."""
+
+    tokens: Int[Tensor, "open steps_and_start"]
+    score: Float[Tensor, "open"]
+    weights: Float[Tensor, "open steps source"] | None
+
+
+def beam_search(
+    model: SequenceModel,
+    source: Int[Tensor, "batch source"],
+    lengths: Int[Tensor, "batch"],
+    *,
+    width: int = 4,
+    length_penalty: float = 0.0,
+    max_length: int | None = None,
+    min_length: int = 0,
+    keep: int = 1,
+) -> list[list[Hypothesis]]:
+    """Decode each sentence with `width` open hypotheses; return its best ones, best first.
+
+    At every step all continuations of the open hypotheses are ranked together. One that ends among the
+    first `width` is finished and kept aside; the best `width` that do not end stay open. The search is
+    over when no open hypothesis can still win, or at `max_length`. Width 1 without a length penalty is
+    `greedy`.
+
+    Args:
+        model, source, lengths, max_length, min_length: as for `greedy`.
+        width: number of open hypotheses; may exceed the vocabulary.
+        length_penalty: the alpha of `gnmt_penalty`. Finished hypotheses are ranked by score / penalty, with
+            END counted in the length; 0 ranks by the score itself, which favours short sentences.
+        keep: most hypotheses returned for a sentence.
+
+    Returns:
+        For each row at most `keep` finished hypotheses, all different. Where none finished: the best
+        unfinished ones, `finished=False`.
+
+    Raises:
+        TypeError, ValueError: as `greedy`; and for a width or keep below 1, a length penalty below 0.
+    """
+    if width < 1 or keep < 1:
+        raise ValueError(f"width {width}, keep {keep}: both must be at least 1")
+    if not 0 <= length_penalty < float("inf"):
+        raise ValueError(f"length_penalty {length_penalty}: give 0 (none) or a positive number such as 0.6")
+    source, lengths, limits = _checked(model, source, lengths, max_length, min_length)
+    found = []
+    with _evaluation(model):
+        for row, (length, limit) in enumerate(zip(lengths.tolist(), limits.tolist(), strict=True)):
+            if length == 0:
+                found.append([EMPTY])
+                continue
+            memory, state = model.encode(source[row : row + 1, :length], lengths[row : row + 1])
+            beam = Beam(
+                tokens=source.new_full((1, 1), START),
+                score=torch.zeros(1, device=source.device),
+                weights=torch.zeros(1, 0, length, device=source.device),
+            )
+            found.append(_search(model, memory, state, beam, width, length_penalty, limit, min_length, keep))
+    return found
+
+
+def _search(model, memory, state, beam, width, alpha, limit, min_length, keep) -> list[Hypothesis]:
+    """Grow one sentence's beam until nothing open can still win."""
+
+    def worth(hypothesis: Hypothesis) -> float:
+        return hypothesis.score / gnmt_penalty(len(hypothesis.tokens) + 1, alpha)
+
+    finished: list[Hypothesis] = []
+    for step in range(limit):
+        logits, state, attended = model.step(beam.tokens[:, -1], state, memory)
+        if attended is None:
+            beam = beam._replace(weights=None)
+        totals = beam.score[:, None] + _log_probabilities(logits, may_end=step >= min_length)
+        # A hypothesis ends in one way only, so this many hold `width` continuations that do not end.
+        ranked = _top(totals.flatten(), width + len(totals))
+        parent, token = ranked // totals.shape[1], ranked % totals.shape[1]
+        score, ends = totals.flatten()[ranked], token == END
+
+        for rank in ends[:width].nonzero().flatten().tolist():
+            finished.append(_hypothesis(beam, parent[rank], score[rank], finished=True))
+        finished = sorted(finished, key=worth, reverse=True)[:keep]
+
+        goes_on = (~ends).nonzero().flatten()[:width]
+        if len(goes_on) == 0:  # nothing may follow any of them
+            break
+        parent = parent[goes_on]
+        memory, state = reorder(memory, parent), reorder(state, parent)
+        beam = _extended(reorder(beam, parent), token[goes_on], score[goes_on], reorder(attended, parent))
+        # Why no open one can win. A logarithm of a probability is at most 0, so going on never raises the
+        # sum of the best open one, s = score[0] <= 0. The penalty grows with the length, and no length
+        # exceeds `limit`. So whatever an open hypothesis becomes is worth at most s / penalty(limit).
+        if len(finished) == keep and float(beam.score[0]) / gnmt_penalty(limit, alpha) <= worth(finished[-1]):
+            break
+    if finished:
+        return finished
+    return [_hypothesis(beam, row, beam.score[row], finished=False) for row in range(len(beam.score))][:keep]
+
+
+def _hypothesis(beam: Beam, row: int, score: Float[Tensor, ""], *, finished: bool) -> Hypothesis:
+    weights = None if beam.weights is None else beam.weights[row].cpu()
+    return Hypothesis(tuple(beam.tokens[row, 1:].tolist()), float(score), finished, weights)
+
+
+def _extended(beam: Beam, token, score, attended) -> Beam:
+    """The beam with one more token, its new scores, and one more row of weights."""
+    if attended is not None:
+        attended = torch.cat([beam.weights, attended[:, None].float()], dim=1)
+    return Beam(torch.cat([beam.tokens, token[:, None]], dim=1), score, attended)
+
+
+def reorder(parts, rows: Int[Tensor, "rows"]):
+    """The given rows of everything in `parts`: a batch-first tensor, None, or a NamedTuple of such parts.
+
+    Beam search calls it on the memory and the state of a model: a hypothesis goes on with the state of the
+    one it grew from.
+    """
+    if parts is None:
+        return None
+    if isinstance(parts, Tensor):
+        return parts[rows]
+    return type(parts)(*(reorder(part, rows) for part in parts))
+
+
+def gnmt_penalty(length: int, alpha: float) -> float:
+    """((5 + length) / 6) ** alpha: what a score is divided by (Wu et al. 2016, section 7, equation 14).
+
+    `length` counts the symbols that were scored: tokens and END. The empty sentence has length 1 and
+    penalty 1; nothing is ever divided by zero.
+
+    >>> -3 / gnmt_penalty(4, alpha=1.0)
+    -2.0
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def _log_probabilities(logits: Float[Tensor, "rows vocabulary"], *, may_end: bool):
+    """log p of every next symbol; -inf for those that may not be chosen, the others left as they are."""
+    scores = logits.float().log_softmax(dim=-1)
+    if scores.isnan().any():
+        raise ValueError("the model's logits hold NaN or infinity: has its training diverged?")
+    scores[:, [PAD, START] if may_end else [PAD, START, END]] = -torch.inf
+    return scores
+
+
+def _top(scores: Float[Tensor, "candidates"], count: int) -> Int[Tensor, "best"]:
+    """Indices of the `count` best, best first, leaving out -inf.
+
+    Equals go by index, as in `Tensor.max`. `topk` alone leaves their order open, and width 1 would then
+    differ from greedy search wherever a model is undecided.
+    """
+    least = scores.topk(min(count, len(scores))).values[-1]
+    candidates = (scores >= least) & (scores > -torch.inf)
+    index = candidates.nonzero().flatten()
+    return index[scores[index].sort(descending=True, stable=True).indices[:count]]
+
+
+@contextmanager
+def _evaluation(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards every part of the model is as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _checked(model, source, lengths, max_length, min_length):
+    """Source and lengths on the model's device, and the most symbols each row may produce."""
+    for name, tensor, axes in (("source", source, 2), ("lengths", lengths, 1)):
+        if not isinstance(tensor, Tensor) or tensor.is_floating_point() or tensor.dtype == torch.bool:
+            given = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise TypeError(f"{name} is {given}: give a tensor of integers")
+        if tensor.dim() != axes:
+            shape = "(batch, source)" if axes == 2 else "(batch,)"
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: give {shape}")
+    batch, size = source.shape
+    if len(lengths) != batch:
+        raise ValueError(f"lengths has {len(lengths)} entries for {batch} rows of source: give one a row")
+    if batch and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
+        raise ValueError(f"lengths {lengths.tolist()}: each must be from 0 to the {size} columns of source")
+    if min_length < 0:
+        raise ValueError(f"min_length {min_length}: give 0 or more")
+    if max_length is not None and max_length <= min_length:
+        raise ValueError(
+            f"max_length {max_length} leaves no room for END after min_length {min_length} tokens: "
+            f"give at least {min_length + 1}"
+        )
+    device = next((tensor.device for tensor in chain(model.parameters(), model.buffers())), source.device)
+    source, lengths = source.to(device), lengths.to(device)
+    limits = min_length + 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
+    return source, lengths, limits
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translated sentence, in words.
+
+    Attributes:
+        tokens: the target words.
+        finished: False if the model never came to an end and was cut off.
+        weights: one row for each target word, one column for each source word; None without attention.
+        unknown: the source words that the source vocabulary lacks, in the order of the sentence.
+    """
+
+    tokens: list[str]
+    finished: bool
+    weights: Float[Tensor, "tokens source"] | None = field(compare=False, repr=False)
+    unknown: tuple[str, ...]
+
+
+def translate(
+    model: SequenceModel,
+    sentences: Sequence[Sequence[str]],
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    *,
+    width: int = 1,
+    batch: int = 64,
+    max_length: int | None = None,
+) -> list[Translation]:
+    """Translate sentences given as lists of words; the answers come in the order of the questions.
+
+    Inside, sentences of similar length share a batch, so that little is computed on padding.
+
+    Args:
+        sentences: each a list of source words (`tokenize` makes one from a text).
+        width: 1 decodes greedily, more by beam search of that width.
+        batch: sentences decoded at a time.
+        max_length: most symbols of a translation, END counted; the default is that of `greedy`.
+
+    Raises:
+        TypeError: for text where lists of words belong.
+        ValueError: for a width or batch below 1, a max_length below 1.
+    """
+    if isinstance(sentences, str) or any(isinstance(sentence, str) for sentence in sentences):
+        raise TypeError("sentences holds text: give a list of sentences, each a list of words")
+    if width < 1 or batch < 1:
+        raise ValueError(f"width {width}, batch {batch}: both must be at least 1")
+    ids = [torch.tensor(source_vocabulary.encode(sentence), dtype=torch.int64) for sentence in sentences]
+    order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
+    found: dict[int, Hypothesis] = {}
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        source = pad_sequence([ids[index] for index in chosen], batch_first=True, padding_value=PAD)
+        lengths = torch.tensor([len(ids[index]) for index in chosen])
+        if width == 1:
+            best = greedy(model, source, lengths, max_length=max_length)
+        else:
+            best = [
+                kept[0] for kept in beam_search(model, source, lengths, width=width, max_length=max_length)
+            ]
+        found.update(zip(chosen, best, strict=True))
+    return [
+        Translation(
+            tokens=target_vocabulary.decode(found[index].tokens),
+            finished=found[index].finished,
+            weights=found[index].weights,
+            unknown=tuple(
+                word for word, known in zip(sentence, ids[index].tolist(), strict=True) if known == UNKNOWN
+            ),
+        )
+        for index, sentence in enumerate(sentences)
+    ]

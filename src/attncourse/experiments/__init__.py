@@ -1,0 +1,25 @@
+"""The runs behind the book's tables: one module a chapter, several seeds, JSON out."""
+
+from attncourse.experiments import chapter01, chapter02
+from attncourse.experiments.results import CHECKOUT, Experiment, Results, Spread, load_results
+
+_ALL = {experiment.name: experiment for experiment in chapter01.EXPERIMENTS + chapter02.EXPERIMENTS}
+
+
+def names() -> list[str]:
+    """The experiments, in the order of the chapters."""
+    return list(_ALL)
+
+
+def run(name: str):
+    """Measure what is missing in one table; return the path of its file.
+
+    Raises:
+        ValueError: no such experiment.
+    """
+    if name not in _ALL:
+        raise ValueError(f"no experiment is called {name!r}: choose from {', '.join(_ALL)}")
+    return _ALL[name].measure()
+
+
+__all__ = ["CHECKOUT", "Experiment", "Results", "Spread", "load_results", "names", "run"]

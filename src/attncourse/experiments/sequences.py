@@ -1,0 +1,138 @@
+"""What every experiment with a sequence model does: build at a given size, train on a corpus, score by length."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from attncourse.data import Batches, Corpus, Pair, collate, sentences
+from attncourse.decoding import Translation, translate
+from attncourse.metrics import (
+    alignment_error_rate,
+    corpus_bleu,
+    diagonal_links,
+    error_rate,
+    links_from_weights,
+    sequence_error_rate,
+)
+from attncourse.models import RNNSearch, Seq2Seq
+from attncourse.training import History, token_loss, train
+
+# English words in the source. The last two groups are longer than anything a model was trained on.
+WORDS = ((3, 6), (7, 10), (11, 15), (16, 20), (21, 25), (26, 30), (31, 40), (41, 50))
+LETTERS = ((1, 4), (5, 6), (7, 8), (9, 10), (11, 12), (13, 40))
+
+
+def fixed_context(corpus: Corpus, hidden: int = 128, **options) -> Seq2Seq:
+    """The model of chapter 01 at the size of `additive_attention`: the same number of parameters within 10%."""
+    return Seq2Seq(len(corpus.source_vocabulary), len(corpus.target_vocabulary), hidden=hidden, **options)
+
+
+def additive_attention(corpus: Corpus, hidden: int = 96, **options) -> RNNSearch:
+    """The model of chapter 02."""
+    return RNNSearch(len(corpus.source_vocabulary), len(corpus.target_vocabulary), hidden=hidden, **options)
+
+
+def parameters(model: nn.Module) -> int:
+    """How many numbers a model learns."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def fit(
+    model: nn.Module, corpus: Corpus, *, steps: int, seed: int = 0, size: int = 32, evaluations: int = 4, **options
+) -> History:
+    """Train on a corpus, keeping the weights that are best on its dev set.
+
+    Args:
+        model: a sequence model.
+        corpus: to learn from.
+        steps: updates in all.
+        seed: of the order of the batches and of dropout.
+        size: pairs in a batch.
+        evaluations: how often the dev loss is taken.
+        options: passed on to `train`.
+    """
+    batches = Batches(corpus.train, corpus.source_vocabulary, corpus.target_vocabulary, size, seed)
+    dev = [
+        collate(corpus.dev[start : start + 100], corpus.source_vocabulary, corpus.target_vocabulary)
+        for start in range(0, len(corpus.dev), 100)
+    ]
+
+    def dev_loss(model: nn.Module) -> float:
+        """Nats per real target token."""
+        place = next(model.parameters()).device
+        tokens = [int(batch.target_lengths.sum()) for batch in dev]
+        losses = [token_loss(model, batch.to(place)).item() for batch in dev]
+        return sum(n * value for n, value in zip(tokens, losses, strict=True)) / sum(tokens)
+
+    return train(model, token_loss, batches, steps=steps, seed=seed, evaluate=dev_loss,
+                 evaluate_every=max(1, steps // evaluations), **options)
+
+
+def by_length(pairs: Sequence[Pair], groups: Sequence[tuple[int, int]]) -> dict[str, list[Pair]]:
+    """The pairs in groups of source length, named "3-6", "7-10", ..."""
+    return {
+        f"{low}-{high}": [pair for pair in pairs if low <= len(pair.source) <= high] for low, high in groups
+    }
+
+
+def sentences_by_length(corpus: Corpus, count: int) -> dict[str, list[Pair]]:
+    """`count` new sentences for each group of lengths, none of them in the training set."""
+    seen = {pair.source for pair in corpus.train}
+    found = {}
+    for low, high in WORDS:
+        fresh = sentences(2 * count, low, high, f"test {low}-{high}")
+        found[f"{low}-{high}"] = [pair for pair in fresh if pair.source not in seen][:count]
+    return found
+
+
+def translate_pairs(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair], width: int = 1) -> list[Translation]:
+    """The model's own translations of the sources, in order."""
+    return translate(model, [pair.source for pair in pairs], corpus.source_vocabulary, corpus.target_vocabulary,
+                     width=width)
+
+
+def bleu_by_length(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, float]:
+    """BLEU of greedy translations, for each group."""
+    return {
+        name: round(
+            corpus_bleu([t.tokens for t in translate_pairs(model, corpus, pairs)], [p.target for p in pairs]).score, 2
+        )
+        for name, pairs in groups.items()
+    }
+
+
+def phoneme_errors(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
+    """Phoneme and word error rates in percent: of each group, and of all together ("all")."""
+    said = {name: [t.tokens for t in translate_pairs(model, corpus, pairs)] for name, pairs in groups.items()}
+    accepted = {name: [pair.references for pair in pairs] for name, pairs in groups.items()}
+    said["all"], accepted["all"] = sum(said.values(), []), sum(accepted.values(), [])
+
+    def percent(rate: Callable) -> dict[str, float]:
+        return {name: round(100 * rate(said[name], accepted[name]), 2) for name in said}
+
+    return {"PER": percent(error_rate), "WER": percent(sequence_error_rate)}
+
+
+def teacher_forced_weights(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair]) -> list[torch.Tensor]:
+    """For each pair the weights (target words, source words) with which the model reads the gold target."""
+    place, found = next(model.parameters()).device, []
+    model.eval()
+    for start in range(0, len(pairs), 100):
+        part = pairs[start : start + 100]
+        batch = collate(part, corpus.source_vocabulary, corpus.target_vocabulary).to(place)
+        with torch.no_grad():
+            weights = model(batch.source, batch.source_lengths, batch.target_in).weights.cpu()
+        found += [row[: len(pair.target), : len(pair.source)] for row, pair in zip(weights, part, strict=True)]
+    return found
+
+
+def alignment_errors(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Alignment error rate of the model's weights (arg max), and of the diagonal guess, on the same pairs."""
+    gold = [pair.alignment for pair in pairs]
+    found = [links_from_weights(weights) for weights in teacher_forced_weights(model, corpus, pairs)]
+    guess = [diagonal_links(len(pair.source), len(pair.target)) for pair in pairs]
+    return {
+        "AER": round(alignment_error_rate(found, gold), 4),
+        "AER of the diagonal": round(alignment_error_rate(guess, gold), 4),
+    }

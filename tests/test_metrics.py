@@ -1,0 +1,298 @@
+"""Every value here was worked out by hand, or is sacrebleu's, or follows from the definition."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU
+
+from attncourse.data.pairs import Alignment
+from attncourse.metrics import (
+    alignment_error_rate,
+    corpus_bleu,
+    diagonal_links,
+    error_rate,
+    links_from_weights,
+    perplexity,
+    sequence_error_rate,
+)
+
+words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7)
+links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=8)
+
+
+# BLEU
+
+
+def test_a_short_hypothesis_pays_the_brevity_penalty():
+    """The penalty turned round would reward what was left out and go above 100."""
+    bleu = corpus_bleu([["the", "cat", "sat", "on"]], [["the", "cat", "sat", "on", "the", "mat"]])
+    assert bleu.score == pytest.approx(100 * math.exp(1 - 6 / 4))
+    assert "tok:none" in bleu.signature and "version:" in bleu.signature
+
+
+@given(st.lists(words, min_size=1, max_size=4))
+def test_a_corpus_with_four_words_in_a_row_is_perfect_against_itself(sentences):
+    sentences.append(["a", "b", "c", "d"])
+    assert corpus_bleu(sentences, sentences).score == pytest.approx(100)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
+@pytest.mark.filterwarnings("ignore:BLEU is 0")
+def test_bleu_is_sacrebleus_and_stays_between_0_and_100(pairs):
+    hypotheses, references = zip(*pairs, strict=True)
+    bleu = corpus_bleu(hypotheses, references)
+    theirs = BLEU(tokenize="none").corpus_score(
+        [" ".join(h) for h in hypotheses], [[" ".join(r) for r in references]]
+    )
+    assert 0 <= bleu.score <= 100
+    assert bleu.score == pytest.approx(theirs.score)
+
+
+@pytest.mark.parametrize("sentence", ["a", "a b", "a b c"])
+def test_a_zero_for_want_of_four_words_is_explained(sentence):
+    """Identical short sentences score 0, and the reader must learn why."""
+    with pytest.warns(UserWarning, match="as many as 4 tokens.*effective_order"):
+        assert corpus_bleu([sentence], [sentence]).score == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bleu = corpus_bleu([sentence], [sentence], effective_order=True)
+        assert corpus_bleu(["a b c d"], ["e f g h"]).score == 0, "really wrong: no excuse to offer"
+    assert bleu.score == 100
+    assert "eff:yes" in bleu.signature
+
+
+def test_tokens_and_strings_are_the_same_to_bleu():
+    hypotheses, references = ["a b c d e"], ["a b c d f"]
+    as_tokens = corpus_bleu([hypotheses[0].split()], [references[0].split()])
+    assert as_tokens == corpus_bleu(hypotheses, references)
+
+
+def test_bleu_takes_the_best_of_any_number_of_references():
+    hypotheses = [["a", "b", "c", "d"], ["d", "c", "b", "a"]]
+    several = corpus_bleu(hypotheses, [[["x"], ["a", "b", "c", "d"]], [["d", "c", "b", "a"]]])
+    assert several.score == 100
+    assert "nrefs:var" in several.signature
+    assert corpus_bleu(["a b c d"], [["x", "a b c d"]]).score == 100
+
+
+def test_case_and_tokenizer_are_options_and_in_the_signature():
+    assert corpus_bleu(["The cat sat down"], ["the cat sat down"]).score < 100
+    lower = corpus_bleu(["The cat sat down"], ["the cat sat down"], lowercase=True)
+    assert lower.score == 100 and "case:lc" in lower.signature
+    chinese = corpus_bleu(["我爱北京"], ["我爱北京"], tokenize="zh")
+    assert chinese.score == 100 and "tok:zh" in chinese.signature
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ([], [], "hypotheses is empty"),
+        ([["a"]], [["a"], ["b"]], "hypotheses has 1 entries, references has 2"),
+        ([["a"]], [[]], r"references\[0\] is empty"),
+        (["a"], [[]], r"references\[0\]"),
+        (["a"], [[["a"]]], r"references\[0\] must be a string"),
+    ],
+)
+def test_bleu_refuses_what_does_not_pair_up(hypotheses, references, message):
+    with pytest.raises(ValueError, match=message):
+        corpus_bleu(hypotheses, references)
+
+
+def test_bleu_names_an_unknown_tokenizer_and_a_wrong_kind():
+    with pytest.raises(ValueError, match="tokenize 'moses': choose one of none, zh"):
+        corpus_bleu(["a"], ["a"], tokenize="moses")
+    with pytest.raises(TypeError, match=r"references\[0\] is the string 'a b'"):
+        corpus_bleu([["a", "b"]], ["a b"])
+    with pytest.raises(TypeError, match="not one string"):
+        corpus_bleu("abcd", "abcd")
+
+
+# Error rates
+
+
+def test_error_rate_counts_edits_over_the_whole_corpus():
+    """One substitution, one insertion, one deletion over 3 + 2 + 3 tokens; a mean of rates would be 0.39."""
+    hypotheses = [["K", "AE", "P"], ["D", "AO", "G"], ["B", "D"]]
+    references = [["K", "AE", "T"], ["D", "AO"], ["B", "ER", "D"]]
+    assert error_rate(hypotheses, references) == pytest.approx(3 / 8)
+    assert sequence_error_rate(hypotheses, references) == 1.0
+
+
+def test_tokens_are_compared_whole():
+    """Letters compared one by one would find AA and AE half right."""
+    assert error_rate([["AA"]], [["AE"]]) == 1.0
+
+
+def test_the_closest_reference_counts_and_among_equals_the_longest():
+    either = [("T", "AH", "M"), ("T", "OW", "M", "EY")]
+    assert error_rate([["T", "OW", "M", "EY"]], [either]) == 0.0
+    assert sequence_error_rate([["T", "OW", "M", "EY"]], [either]) == 0.0
+    assert error_rate([["a", "b"]], [[["a"], ["a", "b", "c"]]]) == pytest.approx(1 / 3)
+
+
+def test_sequence_error_rate_is_a_share_of_sequences():
+    hypotheses = [["a"], ["b", "c"], ["d"], []]
+    references = [["a"], ["b"], [["e"], ["d"]], ["f"]]
+    assert sequence_error_rate(hypotheses, references) == pytest.approx(2 / 4)
+
+
+def distance(first, second):
+    """Edit distance from its definition."""
+    if not first or not second:
+        return len(first) + len(second)
+    same = first[0] == second[0]
+    return min(
+        distance(first[1:], second[1:]) + (not same),
+        distance(first[1:], second) + 1,
+        distance(first, second[1:]) + 1,
+    )
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=5), st.lists(st.sampled_from("abc"), min_size=1, max_size=5))
+def test_error_rate_is_the_edit_distance_by_definition(hypothesis, reference):
+    assert error_rate([hypothesis], [reference]) == pytest.approx(
+        distance(hypothesis, reference) / len(reference)
+    )
+
+
+def test_an_empty_answer_misses_everything_and_a_long_one_more_than_everything():
+    assert error_rate([[]], [["a", "b"]]) == 1.0
+    assert error_rate([["x"] * 6], [["a", "b"]]) == 3.0
+    assert error_rate([[], ["a"]], [[[]], ["a"]]) == 0.0, "a reference that really is empty, written [[]]"
+
+
+@pytest.mark.parametrize("rate", [error_rate, sequence_error_rate])
+def test_error_rates_refuse_what_does_not_pair_up(rate):
+    with pytest.raises(ValueError, match="hypotheses has 1 entries, references has 0"):
+        rate([["a"]], [])
+    with pytest.raises(ValueError, match="hypotheses is empty"):
+        rate([], [])
+    with pytest.raises(ValueError, match=r"references\[1\] is empty"):
+        rate([["a"], ["a"]], [["a"], []])
+    with pytest.raises(TypeError, match=r"hypotheses\[0\] is the string 'cat'"):
+        rate(["cat"], [["c"]])
+    with pytest.raises(TypeError, match=r"references\[0\] is the string 'cat'"):
+        rate([["c"]], ["cat"])
+    with pytest.raises(TypeError, match=r"references\[0\] mixes"):
+        rate([["c"]], [["c", ["a", "t"]]])
+
+
+def test_an_error_rate_without_reference_tokens_is_refused():
+    with pytest.raises(ValueError, match="references hold no token"):
+        error_rate([["a"]], [[[]]])
+
+
+# Alignment
+
+
+def test_alignment_error_rate_by_hand():
+    """A = {00, 11, 22}, S = {00, 12}, P adds {11}: 1 - (1 + 2) / (3 + 2)."""
+    gold = Alignment(frozenset({(0, 0), (1, 2)}), frozenset({(0, 0), (1, 2), (1, 1)}))
+    predicted = {(0, 0), (1, 1), (2, 2)}
+    assert alignment_error_rate([predicted], [gold]) == pytest.approx(1 - 3 / 5)
+
+
+def test_alignment_error_rate_is_summed_over_the_corpus_not_averaged():
+    sure = Alignment(frozenset({(0, 0)}), frozenset({(0, 0)}))
+    long = Alignment(frozenset((i, i) for i in range(4)), frozenset())
+    assert alignment_error_rate([{(1, 0)}, long.sure], [sure, long]) == pytest.approx(1 - 8 / 10)
+
+
+@given(links, links)
+def test_sure_links_count_as_possible_whether_listed_or_not(sure, more):
+    predicted = sure | {(9, 9)}
+    listed, unlisted = Alignment(sure, sure | more), Alignment(sure, more - sure)
+    assert alignment_error_rate([predicted], [listed]) == alignment_error_rate([predicted], [unlisted])
+
+
+@given(links.filter(len), links, links)
+def test_alignment_error_rate_is_0_between_sure_and_possible_and_never_outside_0_and_1(sure, more, predicted):
+    gold = Alignment(sure, sure | more)
+    assert alignment_error_rate([sure], [gold]) == 0
+    assert alignment_error_rate([sure | more], [gold]) == 0, "a possible link must cost nothing"
+    assert 0 <= alignment_error_rate([predicted], [gold]) <= 1
+    assert alignment_error_rate([set()], [gold]) == 1
+
+
+def test_a_link_turned_round_is_another_link():
+    gold = Alignment(frozenset({(0, 1)}), frozenset({(0, 1)}))
+    assert alignment_error_rate([{(0, 1)}], [gold]) == 0
+    assert alignment_error_rate([{(1, 0)}], [gold]) == 1
+
+
+def test_alignment_error_rate_refuses_what_cannot_be_scored():
+    gold = Alignment(frozenset({(0, 0)}), frozenset({(0, 0)}))
+    with pytest.raises(ValueError, match="predicted has 2 entries, gold has 1"):
+        alignment_error_rate([set(), set()], [gold])
+    with pytest.raises(ValueError, match="predicted is empty"):
+        alignment_error_rate([], [])
+    with pytest.raises(ValueError, match=r"gold\[1\] is None"):
+        alignment_error_rate([set(), set()], [gold, None])
+    with pytest.raises(ValueError, match="neither a predicted nor a sure link"):
+        alignment_error_rate([set()], [Alignment(frozenset(), frozenset())])
+
+
+def test_links_are_source_first_and_one_for_each_target_word():
+    """The matrix is (target, source), a link (source, target): easily turned round."""
+    weights = torch.tensor([[0.1, 0.9, 0.0], [0.7, 0.2, 0.1]])
+    assert links_from_weights(weights) == {(1, 0), (0, 1)}
+    assert links_from_weights(weights, threshold=0.8) == {(1, 0)}
+    assert links_from_weights(weights, threshold=0.95) == set()
+
+
+def test_a_row_that_saw_nothing_gives_no_link():
+    assert links_from_weights(torch.tensor([[0.0, 0.0], [0.5, 0.5]])) == {(0, 1)}
+    assert links_from_weights(torch.zeros(0, 3)) == set()
+    assert links_from_weights(torch.zeros(2, 0)) == set()
+
+
+def test_links_refuse_a_batch_and_nan():
+    with pytest.raises(ValueError, match=r"weights has shape \(1, 2, 3\)"):
+        links_from_weights(torch.ones(1, 2, 3))
+    with pytest.raises(ValueError, match="NaN"):
+        links_from_weights(torch.tensor([[float("nan"), 1.0]]))
+
+
+def test_the_diagonal_by_hand():
+    assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert diagonal_links(2, 4) == {(0, 0), (0, 1), (1, 2), (1, 3)}
+    assert diagonal_links(4, 2) == {(1, 0), (3, 1)}
+    assert diagonal_links(0, 2) == diagonal_links(2, 0) == set()
+    with pytest.raises(ValueError, match="source_length -1"):
+        diagonal_links(-1, 2)
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_the_diagonal_links_every_target_word_once_in_order(source_length, target_length):
+    found = sorted(diagonal_links(source_length, target_length), key=lambda link: link[1])
+    sources = [source for source, _ in found]
+    assert [target for _, target in found] == list(range(target_length))
+    assert sources == sorted(sources)
+    assert sources[0] >= 0 and sources[-1] < source_length
+
+
+# Perplexity
+
+
+def test_perplexity_of_uniform_guessing_is_the_number_of_choices():
+    assert perplexity(math.log(7)) == pytest.approx(7)
+    assert perplexity(12 * math.log(7), 12) == pytest.approx(7)
+    assert perplexity(0.0, 5) == 1
+
+
+def test_perplexity_of_a_hopeless_model_is_infinite_not_an_error():
+    assert perplexity(1000.0) == math.inf
+    assert perplexity(math.inf) == math.inf
+    assert perplexity(1000.0, 1000) == pytest.approx(math.e)
+    assert math.isnan(perplexity(math.nan)), "a diverged loss must not look like a number"
+
+
+def test_perplexity_refuses_no_tokens_and_negative_loss():
+    with pytest.raises(ValueError, match="tokens 0"):
+        perplexity(1.0, 0)
+    with pytest.raises(ValueError, match="loss -1"):
+        perplexity(-1.0, 3)
