@@ -13,7 +13,7 @@ from attncourse.experiments.sequences import (
     translate_pairs,
 )
 
-STEPS = 2_000
+STEPS = 1_200
 CONTEXTS = {
     "last state, 64": {"hidden": 64},
     "last state, 128": {"hidden": 128},

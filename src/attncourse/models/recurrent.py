@@ -6,8 +6,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
-def check_source(source: Tensor, lengths: Tensor) -> None:
-    """Refuse a source that is not (batch, source) integers with one length per row."""
+def checked_source(source: Tensor, lengths: Tensor) -> Int[Tensor, "batch source"]:
+    """The source, if it is (batch, source) integers with one length per row; with one column at least.
+
+    Raises:
+        TypeError: ids that are not integers.
+        ValueError: another shape, or a length that does not fit.
+    """
     if source.is_floating_point():
         raise TypeError(f"source is {source.dtype}: it must hold integer token ids")
     if source.dim() != 2:
@@ -18,6 +23,8 @@ def check_source(source: Tensor, lengths: Tensor) -> None:
     if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= source.shape[1]:
         raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
                          f"they must lie between 0 and the {source.shape[1]} positions of source")
+    # A batch of empty sources has no columns. One more, hidden by the lengths, lets all that follows run as ever.
+    return source if source.shape[1] else source.new_zeros(len(source), 1)
 
 
 def read_sequence(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncourse.attention import AdditiveScore, attend, padding_mask
 from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, check_source, read_sequence
+from attncourse.models.recurrent import DeepOutput, checked_source, read_sequence
 from attncourse.models.seq2seq import DecoderState
 
 
@@ -68,7 +68,7 @@ class RNNSearch(nn.Module):
         Raises:
             ValueError: shapes of `source` and `lengths` do not fit.
         """
-        check_source(source, lengths)
+        source = checked_source(source, lengths)
         annotations, final = read_sequence(self.encoder, self.source_embedding(source), lengths)
         mask = padding_mask(lengths, source.shape[1])
         memory = Annotations(annotations, self.score.project_keys(annotations), mask)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attncourse.attention import masked_softmax, padding_mask
 from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, check_source, read_sequence
+from attncourse.models.recurrent import DeepOutput, checked_source, read_sequence
 
 CONTEXTS = ("last", "mapped", "mean", "max")
 
@@ -76,7 +76,7 @@ class Seq2Seq(nn.Module):
         Raises:
             ValueError: shapes of `source` and `lengths` do not fit.
         """
-        check_source(source, lengths)
+        source = checked_source(source, lengths)
         if self.reverse:
             source = reverse_words(source, lengths)
         states, final = read_sequence(self.encoder, self.source_embedding(source), lengths)
