@@ -1,0 +1,54 @@
+"""A view that lives in a page by itself: its data, a table for readers without scripts, and one small script.
+
+The result is a piece of HTML that asks nothing of the network. The script draws into a shadow root, so the
+page's styles and the view's do not meet, and the fallback table, which stays outside it, disappears.
+"""
+
+import hashlib
+import json
+import re
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a script or style sheet that lies beside this module."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8").strip()
+
+
+def component(view: str, data: dict, fallback: str) -> str:
+    """The HTML of one view: `view` names its script and style sheet, `fallback` is plain HTML.
+
+    The id is a hash of the data: the same data give the same bytes, run after run.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Inside a script element only "<" can end the element or open a comment.
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    identity = hashlib.sha256(f"{view}:{text}".encode()).hexdigest()[:12]
+    styles = json.dumps(asset("view.css") + "\n" + asset(f"{view}.css")).replace("<", "\\u003c")
+    # attention_view.js defines attentionView, and so on.
+    function = re.sub("_(.)", lambda match: match[1].upper(), view)
+    script = "\n".join([
+        asset("attention_math.js"), asset("controls.js"), asset(f"{view}.js"),
+        f'start("{view}", {styles}, {function});',
+    ])
+    return (
+        f'<div class="attn-view" id="attn-{identity}" data-attn-view="{view}">\n'
+        f'<script type="application/json">{text}</script>\n{fallback}\n</div>\n'
+        f"<script>(() => {{\n{script}\n}})();</script>"
+    )
+
+
+def table(caption: str, columns: list[str], rows: list[list[str]]) -> str:
+    """A plain HTML table with a caption, the first cell of each row its heading; it scrolls when too wide."""
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    body = "\n".join(
+        f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+        for name, *cells in rows
+    )
+    return (
+        f'<div style="overflow-x:auto"><table>\n<caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
+    )

@@ -1,0 +1,133 @@
+"""Explorers for a live kernel: the reader's own input goes through the package itself.
+
+They need Jupyter or Colab. In a page without a kernel a moved slider beside a number that stays would
+mislead, so each explorer also carries one sentence of HTML, which is all that such a page shows.
+"""
+
+from collections.abc import Callable, Container, Sequence
+from html import escape
+
+import torch
+from torch import Tensor
+
+from attncourse import attention
+from attncourse.viewer.attention_view import AttentionView
+from attncourse.viewer.plots import figure_html, plane
+from attncourse.viewer.publish import publish
+
+STATIC = (
+    '<p class="attn-live">This explorer needs a running kernel: '
+    '<span class="attn-launch">open the chapter in Colab or run it locally</span>.</p>'
+)
+
+
+def translation_explorer(
+    translate: Callable[[str], tuple[Sequence[str], Sequence[str], Tensor]],
+    examples: Sequence[str],
+    *,
+    known: Container[str] | None = None,
+) -> None:
+    """Type a sentence, read its translation, see where each word of it looked.
+
+    Args:
+        translate: text -> (queries, keys, weights), as `AttentionView` takes them: the words written, the
+            words read, and the weights (written, read). What it raises as ValueError is shown to the reader.
+        examples: sentences to choose from; the first is shown.
+        known: the words the model has met; a word read that is not among them is named.
+    """
+    if not examples:
+        raise ValueError("examples is empty: give at least one sentence to begin with")
+    widgets = _widgets()
+    sentence = widgets.Text(value=examples[0], description="Sentence", continuous_update=False,
+                            layout=widgets.Layout(width="min(100%, 42em)"))
+    example = widgets.Dropdown(options=list(examples), description="Examples",
+                               layout=widgets.Layout(width="min(100%, 42em)"))
+    output = widgets.Output()
+
+    def answer(_=None):
+        output.outputs = (_shown(_translation(translate, sentence.value, known)),)
+
+    widgets.dlink((example, "value"), (sentence, "value"))
+    sentence.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([example, sentence, output]))
+
+
+def _translation(translate, text: str, known: Container[str] | None) -> str:
+    """The HTML that answers one typed sentence."""
+    if not text.strip():
+        return "<p>Type a sentence and press Enter.</p>"
+    try:
+        queries, keys, weights = translate(text)
+    except ValueError as error:
+        return f"<p>{escape(str(error))}</p>"
+    if not queries:
+        return "<p>The model wrote nothing.</p>"
+    unknown = [] if known is None else [key for key in dict.fromkeys(keys) if key not in known]
+    note = f"<p>Words the model has never met: <b>{escape(', '.join(unknown))}</b>.</p>" if unknown else ""
+    view = AttentionView(weights, queries, keys, title=" ".join(queries))
+    return note + view._repr_html_()
+
+
+def score_explorer() -> None:
+    """Choose the score and the temperature, move the query: `attncourse.attention` computes the weights."""
+    widgets = _widgets()
+    keys = torch.tensor([[2.0, 0.5], [1.0, 1.6], [-1.5, 1.0], [-0.5, -1.8]])
+    labels = ["k1", "k2", "k3", "k4"]
+    scores = _scores(len(keys))
+    score = widgets.Dropdown(options=list(scores), value="ScaledDotScore", description="score")
+    temperature = widgets.FloatLogSlider(value=1, base=2, min=-3, max=3, step=0.1, description="temperature")
+    x = widgets.FloatSlider(value=1.5, min=-2.5, max=2.5, step=0.1, description="query x")
+    y = widgets.FloatSlider(value=1.0, min=-2.5, max=2.5, step=0.1, description="query y")
+    output = widgets.Output()
+
+    def answer(_=None):
+        query = torch.tensor([[x.value, y.value]])
+        module, t = scores[score.value], temperature.value
+        with torch.no_grad():
+            context, weights = attention.attend(query, keys, keys, score=lambda q, k: module(q, k) / t)
+        title = f"{score.value} at temperature {t:.2f}"
+        alt = f"{title}: " + ", ".join(
+            f"{label} {weight:.2f}" for label, weight in zip(labels, weights[0].tolist(), strict=True)
+        )
+        figure = plane(query[0], keys, weights[0], context[0], labels=labels, title=title)
+        output.outputs = (_shown(figure_html(figure, alt)),)
+
+    for control in (score, temperature, x, y):
+        control.style.description_width = "6.5em"
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([score, temperature, x, y, output]))
+
+
+def _scores(keys: int) -> dict[str, torch.nn.Module]:
+    """Every score for vectors of width 2; what a score learns is drawn once, by a fixed seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return {
+            "DotScore": attention.DotScore(),
+            "ScaledDotScore": attention.ScaledDotScore(),
+            "CosineScore": attention.CosineScore(),
+            "GeneralScore": attention.GeneralScore(2, 2),
+            "AdditiveScore": attention.AdditiveScore(2, 2, 8),
+            "ConcatScore": attention.ConcatScore(2, 2, 8),
+            "LocationScore": attention.LocationScore(2, keys),
+        }
+
+
+def _widgets():
+    try:
+        import ipywidgets
+    except ImportError as error:
+        raise ImportError("the explorer needs ipywidgets: install it with  pip install ipywidgets") from error
+    return ipywidgets
+
+
+def _shown(html: str) -> dict:
+    """An output as ipywidgets keeps it: set as a value, so that it also holds where no front end listens."""
+    return {"output_type": "display_data", "data": {"text/html": html}, "metadata": {}}
+
+
+def _publish(widget) -> None:
+    text = "This explorer needs a running kernel: open the chapter in Colab or run it locally."
+    publish({**widget._repr_mimebundle_(), "text/html": STATIC, "text/plain": text})

@@ -1,0 +1,101 @@
+"""Explorers: the reader's input goes through the package, and a page without a kernel shows one sentence."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from ipywidgets.widgets.widget import _instances
+
+from attncourse.viewer import score_explorer, translation_explorer
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def translate(text):
+    words = text.split()
+    if "stop" in words:
+        raise ValueError("a <sentence> may not contain 'stop'")
+    return [word.upper() for word in words], words, torch.eye(len(words))
+
+
+@pytest.fixture
+def explore(published):
+    """Run an explorer; return what it published and the box of controls behind it."""
+    def explore(explorer, *arguments, **options):
+        explorer(*arguments, **options)
+        content = published[-1]
+        return content, _instances[content[WIDGET]["model_id"]]
+
+    return explore
+
+
+def html_of(box) -> str:
+    return box.children[-1].outputs[0]["data"]["text/html"]
+
+
+@pytest.mark.parametrize("explorer", [score_explorer, lambda: translation_explorer(translate, ["a b"])])
+def test_the_static_page_gets_one_sentence(explore, explorer):
+    data, _ = explore(explorer)
+    assert set(data) == {WIDGET, "text/html", "text/plain"}
+    assert data["text/html"] == (
+        '<p class="attn-live">This explorer needs a running kernel: '
+        '<span class="attn-launch">open the chapter in Colab or run it locally</span>.</p>'
+    )
+    assert "VBox" not in data["text/plain"]
+
+
+def test_a_typed_sentence_is_translated_and_viewed(explore):
+    _, box = explore(translation_explorer, translate, ["the cat", "a dog"], known={"the", "cat", "a", "dog"})
+    example, sentence, _ = box.children
+    assert '"queries":["THE","CAT"]' in html_of(box)
+    sentence.value = "the zebra"
+    assert '"queries":["THE","ZEBRA"]' in html_of(box)
+    assert "never met: <b>zebra</b>" in html_of(box)
+    example.value = "a dog"
+    assert sentence.value == "a dog"
+    assert '"queries":["A","DOG"]' in html_of(box) and "never met" not in html_of(box)
+
+
+def test_what_goes_wrong_is_said_in_the_explorer(explore):
+    _, box = explore(translation_explorer, translate, ["a"])
+    sentence = box.children[1]
+    sentence.value = "  "
+    assert "Type a sentence" in html_of(box)
+    sentence.value = "stop"
+    assert "a &lt;sentence&gt; may not contain" in html_of(box)
+
+
+def test_an_explorer_without_examples_is_refused():
+    with pytest.raises(ValueError, match="examples is empty"):
+        translation_explorer(translate, [])
+
+
+def test_every_control_of_the_score_explorer_computes_anew(explore):
+    _, box = explore(score_explorer)
+    score, temperature, x, _, _ = box.children
+    seen = {html_of(box)}
+    for name in score.options:
+        score.value = name
+        seen.add(html_of(box))
+    assert len(seen) == len(score.options), "two scores drew the same picture"
+    assert 'alt="LocationScore at temperature 1.00: k1 ' in html_of(box)
+    score.value = "DotScore"
+    before = html_of(box)
+    temperature.value = 8
+    flat = html_of(box)
+    x.value = -2
+    assert len({before, flat, html_of(box)}) == 3
+
+
+def test_without_ipywidgets_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(ImportError, match="pip install ipywidgets"):
+        score_explorer()
+
+
+def test_importing_the_viewer_loads_no_widgets():
+    code = "import sys, attncourse.viewer; sys.exit('ipywidgets' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    code = "import sys, attncourse; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

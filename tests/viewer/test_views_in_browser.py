@@ -1,0 +1,325 @@
+"""The views in a real browser, from a file with the network off: mouse, keyboard, touch, phone, dark."""
+
+import re
+
+import pytest
+import torch
+
+from attncourse.viewer import AttentionView, WeighView, heatmap
+from attncourse.viewer.plots import figure_html
+from attncourse.viewer.style import luminance
+
+pytestmark = pytest.mark.browser
+
+QUERIES, KEYS = ["le", "chat", "dort"], ["the", "cat", "<script>alert(1)</script>"]
+WEIGHTS = [[[0.8, 0.2, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 0.0]], [[0.5, 0.25, 0.25], [0, 0, 1], [1, 0, 0]]]
+TWO_HEADS = AttentionView(WEIGHTS, QUERIES, KEYS, heads=["near", "far"], title="Each word finds its own")
+LONG = AttentionView(
+    torch.randn(1, 60, generator=torch.Generator().manual_seed(0)).softmax(-1), ["查询"],
+    [f"word{i}" if i != 30 else "a" * 80 for i in range(60)], title="One query, sixty keys",
+)
+PLANE = WeighView(
+    [1.6, 0.9], [[2, 0.4], [1, 1.7], [-1.6, 1]], [[1, 0], [0, 1], [-1, 0]], labels=["cat", "kitten", "rug"]
+)
+LIGHT, DARK = "background: #fff; color: #222", "background: #121212; color: #dcdcdc"
+
+
+@pytest.fixture
+def visit(tmp_path):
+    """Open views in a page on disk; the page must stay on the machine and not complain."""
+    visited = []
+
+    def visit(page, *views, colours=LIGHT, width=860):
+        file = tmp_path / "page.html"
+        body = "\n".join(view if isinstance(view, str) else view._repr_html_() for view in views)
+        file.write_text(
+            '<!doctype html><html lang="en"><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<title>Views</title><body style="margin: 12px; {colours}">{body}</body></html>',
+            encoding="utf-8",
+        )
+        page.set_viewport_size({"width": width, "height": 800})
+        page.context.set_offline(True)
+        page.set_default_timeout(5000)
+        page.goto(file.as_uri())
+        visited.append(page)
+        return page
+
+    yield visit
+    for page in visited:
+        assert getattr(page, "complaints", []) == [] and getattr(page, "refused", []) == []
+
+
+@pytest.fixture
+def touch_page(browser):
+    """A phone: narrow, and touched rather than pointed at."""
+    context = browser.new_context(has_touch=True, is_mobile=True, viewport={"width": 380, "height": 800})
+    yield context.new_page()
+    context.close()
+
+
+def weights_shown(page, side: str) -> list[float]:
+    return page.eval_on_selector_all(
+        f".{side} .chip", "all => all.map((chip) => Number(chip.style.getPropertyValue('--w')))"
+    )
+
+
+def readout(page) -> str:
+    return page.locator(".readout").inner_text()
+
+
+def slide(page, value: float):
+    page.locator("input[type=range]").evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
+    )
+
+
+def no_overflow(page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+# ---- AttentionView ----
+
+def test_it_opens_on_the_first_query_and_shows_the_words_as_text(page, visit):
+    visit(page, TWO_HEADS)
+    assert weights_shown(page, "keys") == [0.8, 0.2, 0]
+    assert readout(page) == "“le” reads “the” 0.80, “cat” 0.20"
+    assert page.locator(".keys .word").all_inner_texts() == KEYS
+    assert page.locator("path").count() == 2, "one line for each key that is read, none for a hidden one"
+    assert not page.locator("table").is_visible(), "the fallback table stays for readers without scripts"
+
+
+def test_hover_shows_and_leaving_restores(page, visit):
+    visit(page, TWO_HEADS)
+    page.locator(".queries .chip").nth(1).hover()
+    assert weights_shown(page, "keys") == [0.1, 0.9, 0]
+    page.locator(".keys .chip").nth(1).hover()
+    assert weights_shown(page, "queries") == [0.2, 0.9, 0], "a key shows which queries read it"
+    assert readout(page) == "“cat” is read by “chat” 0.90, “le” 0.20"
+    page.mouse.move(5, 5)
+    assert weights_shown(page, "keys") == [0.8, 0.2, 0]
+
+
+def test_a_query_that_sees_nothing_says_so(page, visit):
+    visit(page, TWO_HEADS)
+    page.locator(".queries .chip").nth(2).click()
+    assert readout(page) == "“dort” reads nothing: every key is hidden from it"
+    page.locator(".keys .chip").nth(2).click()
+    assert readout(page) == "“<script>alert(1)</script>” is read by no query"
+
+
+def test_the_head_selector_changes_the_weights(page, visit):
+    visit(page, TWO_HEADS)
+    page.get_by_label("far", exact=True).check()
+    assert weights_shown(page, "keys") == [0.5, 0.25, 0.25]
+    page.keyboard.press("ArrowLeft")
+    assert weights_shown(page, "keys") == [0.8, 0.2, 0], "radio buttons follow the arrow keys"
+
+
+def test_one_head_has_no_selector(page, visit):
+    visit(page, LONG)
+    assert page.locator("input[type=radio]").count() == 0
+
+
+def test_temperature_sharpens_flattens_and_comes_back(page, visit):
+    visit(page, TWO_HEADS)
+    slide(page, -1)  # T = 1/2 squares the weights before they are normalised
+    assert weights_shown(page, "keys") == pytest.approx([0.64 / 0.68, 0.04 / 0.68, 0], abs=1e-4)
+    assert page.locator("input[type=range]").get_attribute("aria-valuetext") == "T = 0.50"
+    slide(page, 3)
+    flat = weights_shown(page, "keys")
+    assert 0.5 < flat[0] < 0.6 and flat[2] == 0, "what is hidden stays hidden"
+    page.locator(".reading").click()
+    assert weights_shown(page, "keys") == [0.8, 0.2, 0], "T = 1 is exactly what was given"
+
+
+def test_temperature_from_scores(page, visit):
+    scores = torch.tensor([[2.0, 0.0, -torch.inf]])
+    visit(page, AttentionView(scores.softmax(-1), ["q"], ["a", "b", "c"], scores=scores))
+    slide(page, 1)
+    assert weights_shown(page, "keys") == pytest.approx((scores / 2).softmax(-1)[0].tolist(), abs=1e-4)
+
+
+def test_the_keyboard_reaches_everything(page, visit):
+    visit(page, TWO_HEADS)
+    focused = "document.querySelector('.attn-view').shadowRoot.activeElement"
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.type") == "radio"
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.type") == "range"
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".reading").inner_text().startswith("T = 1.07")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert readout(page) == "“le” reads “the” 0.80, “cat” 0.20"
+    page.keyboard.press("ArrowRight")
+    assert readout(page).startswith("“chat” reads “cat” 0.90")
+    page.keyboard.press("ArrowDown")
+    assert readout(page).startswith("“cat” is read by")
+    page.keyboard.press("Home")
+    assert readout(page).startswith("“the” is read by")
+    assert page.evaluate(f"{focused}.getAttribute('aria-pressed')") == "true"
+    assert page.locator(".readout").get_attribute("aria-live") == "polite"
+    assert page.locator(".queries [tabindex='0']").count() == 1, "a row of words is one stop of the Tab key"
+
+
+def test_words_that_occur_twice_are_told_apart(page, visit):
+    visit(page, AttentionView([[0.5, 0.5]], ["a"], ["the", "the"]))
+    assert readout(page) == "“a” reads “the” (1) 0.50, “the” (2) 0.50"
+
+
+def test_two_views_on_one_page_do_not_mix(page, visit):
+    visit(page, TWO_HEADS, LONG, PLANE)
+    page.locator(".attn-view").nth(0).get_by_label("far", exact=True).check()
+    chip = page.locator(".attn-view").nth(1).locator(".keys .chip").first
+    shown = float(chip.evaluate("chip => chip.style.getPropertyValue('--w')"))
+    assert shown == pytest.approx(LONG.weights[0, 0, 0].item(), abs=1e-4)
+
+
+def test_touch(touch_page, visit):
+    page = visit(touch_page, TWO_HEADS, width=380)
+    page.locator(".queries .chip").nth(1).tap()
+    assert readout(page).startswith("“chat” reads “cat” 0.90")
+    page.locator(".keys .chip").nth(0).tap()
+    assert readout(page).startswith("“the” is read by “le” 0.80")
+
+
+def test_without_scripts_the_table_is_there(browser, visit):
+    context = browser.new_context(java_script_enabled=False)
+    page = visit(context.new_page(), TWO_HEADS, PLANE)
+    assert page.locator("table").nth(0).is_visible() and page.locator("table").nth(1).is_visible()
+    assert page.locator("td", has_text="0.80").is_visible()
+    context.close()
+
+
+# ---- WeighView ----
+
+def context_said(page) -> list[float]:
+    found = re.search(r"= \(([−\d.]+), ([−\d.]+)\)\.$", readout(page))
+    return [float(x.replace("−", "-")) for x in found.groups()]
+
+
+def test_the_numbers_are_the_package_s(page, visit):
+    visit(page, PLANE)
+    scores = PLANE.keys @ PLANE.query / 2**0.5
+    weights = scores.softmax(-1)
+    shown = [float(text) for text in page.locator(".cell.weight span").all_inner_texts()]
+    assert shown == pytest.approx(weights.tolist(), abs=0.006)
+    assert context_said(page) == pytest.approx((weights @ PLANE.values).tolist(), abs=0.006)
+
+
+def drag(page, start, end):
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    page.mouse.move(*end)
+    page.mouse.up()
+
+
+def middle(page, selector: str) -> tuple[float, float]:
+    box = page.locator(selector).first.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def query(page) -> str:
+    return page.locator(".handle").get_attribute("aria-valuetext")
+
+
+def test_dragging_the_query_moves_the_context(page, visit):
+    visit(page, PLANE)
+    before = context_said(page)
+    drag(page, middle(page, ".handle"), middle(page, ".plane"))
+    assert query(page) == "(0.00, 0.00)"
+    shown = page.locator(".cell.weight span").all_inner_texts()
+    assert shown == ["0.33"] * 3, "a query of zeros prefers no key"
+    assert context_said(page) != before
+    frame = page.locator(".plane").first.bounding_box()
+    drag(page, middle(page, ".handle"), (frame["x"] + frame["width"] + 300, frame["y"] + 20))
+    x = float(query(page).split(",")[0].strip("("))
+    assert x == pytest.approx(2.6, abs=0.01), "the query stays inside the plane"
+
+
+def test_the_arrow_keys_move_the_query(page, visit):
+    visit(page, PLANE)
+    page.locator(".handle").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    assert query(page) == "(1.54, 0.97)"  # the plane reaches to 2.6; a step is a fortieth of it
+    page.keyboard.press("Shift+ArrowLeft")
+    assert query(page) == "(1.22, 0.97)"
+
+
+def test_a_finger_drags_the_query_and_the_page_stays(touch_page, visit):
+    page = visit(touch_page, PLANE, "<p style='height: 3000px'>below</p>", width=380)
+    session = page.context.new_cdp_session(page)
+    (x, y), before = middle(page, ".handle"), query(page)
+    for kind, by in [("touchStart", 0), ("touchMove", 30), ("touchMove", 60), ("touchEnd", None)]:
+        points = [] if by is None else [{"x": x - by / 2, "y": y - by}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert query(page) != before
+    assert page.evaluate("window.scrollY") == 0, "the drag moved the page and not the query"
+
+
+def test_the_score_and_the_temperature_are_chosen(page, visit):
+    visit(page, PLANE)
+    page.get_by_label("distance", exact=True).check()
+    distance = (PLANE.keys - PLANE.query).square().sum(-1)
+    scores = [float(t.replace("−", "-")) for t in page.locator(".cell.score span").all_inner_texts()]
+    assert scores == pytest.approx((-distance / 2).tolist(), abs=0.006)
+    slide(page, 2)
+    weights = [float(text) for text in page.locator(".cell.weight span").all_inner_texts()]
+    assert weights == pytest.approx((-distance / 8).softmax(-1).tolist(), abs=0.006)
+
+
+def test_a_key_can_be_hidden(page, visit):
+    visit(page, PLANE)
+    for label in ["cat", "kitten"]:
+        page.get_by_label(f"{label} is visible").uncheck()
+    assert page.locator(".cell.weight span").all_inner_texts() == ["0.00", "0.00", "1.00"]
+    page.get_by_label("rug is visible").uncheck()
+    assert page.locator(".cell.weight span").all_inner_texts() == ["0.00"] * 3
+    assert context_said(page) == [0, 0], "nothing visible: the context is zero, not a mean"
+
+
+def test_the_three_steps_and_play(page, visit):
+    visit(page, PLANE)
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="1 Score").click()
+    assert readout(page).startswith("1. Score.")
+    assert page.locator(".cell.weight .track").first.evaluate("n => getComputedStyle(n).opacity") == "0"
+    page.get_by_role("button", name="2 Normalise").click()
+    assert page.locator(".cell.weight .track").first.evaluate("n => getComputedStyle(n).opacity") == "1"
+    assert page.locator(".arrow.context").evaluate("n => getComputedStyle(n).opacity") == "0"
+    page.get_by_role("button", name="Play").click()
+    assert readout(page).startswith("1. Score.")
+    page.get_by_text("3. Weigh.").wait_for(timeout=10_000)
+    page.get_by_role("button", name="Play").wait_for(timeout=10_000)
+
+
+# ---- both, and the figures ----
+
+@pytest.mark.parametrize("width", [320, 380, 620, 1200])
+def test_no_page_is_wider_than_its_screen(page, visit, width):
+    words = ["word"] * 12
+    figure = heatmap(torch.eye(12), words, words, title="Each reads itself")
+    visit(page, TWO_HEADS, LONG, PLANE, figure_html(figure, "alt"), width=width)
+    assert no_overflow(page)
+
+
+def luminance_of(rgb: str) -> float:
+    """Of a computed colour, rgb(...) in 255ths or color(srgb ...) in parts of one."""
+    values = [float(x) for x in re.findall(r"[\d.]+", rgb.replace("srgb", ""))[:3]]
+    scale = 1 if "srgb" in rgb else 255
+    return luminance([value / scale for value in values])
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(LIGHT, "rgb(255, 255, 255)"), (DARK, "rgb(18, 18, 18)")])
+def test_bars_and_words_stand_out_in_light_and_dark(page, visit, colours, ground):
+    visit(page, TWO_HEADS, PLANE, colours=colours)
+    for selector, name, least in [(".word", "color", 7), (".queries .bar", "backgroundColor", 3),
+                                  (".weight .bar", "backgroundColor", 3), (".arrow.query line", "stroke", 3)]:
+        colour = page.locator(selector).first.evaluate(f"node => getComputedStyle(node).{name}")
+        pair = sorted([luminance_of(colour), luminance_of(ground)])
+        contrast = (pair[1] + 0.05) / (pair[0] + 0.05)
+        assert contrast >= least, f"{selector} {colour} on {ground} has a contrast of {contrast:.1f}"
