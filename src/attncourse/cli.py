@@ -1,0 +1,111 @@
+"""The command `attncourse`: what authors and lecturers do with the course, one word each."""
+
+import argparse
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from attncourse import __version__
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. Exit status: 0 all is well, 1 something was found or failed, 2 not understood."""
+    chosen = _parser().parse_args(arguments)
+    return chosen.run(chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="attncourse", description="An interactive course on attention.")
+    parser.add_argument("--version", action="version", version=f"attncourse {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    results = commands.add_parser("results", help="run the experiments behind the book's tables")
+    results.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    results.add_argument("--list", action="store_true", help="print the names and stop")
+    results.set_defaults(run=_results)
+
+    notebooks = commands.add_parser("notebooks", help="execute notebooks and store their outputs in place")
+    notebooks.add_argument("paths", nargs="*", type=Path, default=[Path("chapters")], metavar="PATH")
+    notebooks.add_argument("--check", action="store_true", help="only say what is wrong with what is stored")
+    notebooks.add_argument("--jobs", type=_positive, default=os.cpu_count(), help="how many run side by side")
+    notebooks.set_defaults(run=_notebooks)
+
+    publish = commands.add_parser("publish", help="write copies of the chapters for Colab")
+    publish.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
+    publish.add_argument("--address", required=True, metavar="OWNER/NAME[@BRANCH]", help="of this repository")
+    publish.set_defaults(run=_publish)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _results(chosen: argparse.Namespace) -> int:
+    from attncourse import experiments
+
+    known = list(experiments.names())
+    unknown = [name for name in chosen.names if name not in known]
+    if unknown:
+        return _refuse(f"no experiment is called {', '.join(unknown)}: choose from {', '.join(known)}")
+    if chosen.list:
+        print("\n".join(known))
+        return 0
+    for name in chosen.names or known:
+        experiments.run(name)
+    return 0
+
+
+def _notebooks(chosen: argparse.Namespace) -> int:
+    from attncourse import notebooks
+
+    try:
+        paths = notebooks.find(chosen.paths)
+    except FileNotFoundError as error:
+        return _refuse(error)
+    if not chosen.check:
+        return _execute(paths, chosen.jobs)
+    problems = [f"{path}: {problem}" for path in paths for problem in notebooks.check(path)]
+    print("\n".join(problems) or f"nothing is wrong with {len(paths)} notebook(s)")
+    return 1 if problems else 0
+
+
+def _execute(paths: list[Path], jobs: int) -> int:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    from attncourse import notebooks
+
+    def report(path: Path) -> bool:
+        try:
+            print(f"{notebooks.execute(path):6.1f} s  {path}", flush=True)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            print(f"failed    {path}\n{error}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    with ThreadPoolExecutor(jobs) as pool:
+        succeeded = list(pool.map(report, paths))
+    return 0 if all(succeeded) else 1
+
+
+def _publish(chosen: argparse.Namespace) -> int:
+    from attncourse import notebooks
+
+    try:
+        written = notebooks.publish(chosen.out, chosen.address)
+    except (FileNotFoundError, ValueError) as error:
+        return _refuse(error)
+    print("\n".join(map(str, written)))
+    return 0
+
+
+def _refuse(reason: object) -> int:
+    print(f"attncourse: {reason}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
