@@ -29,7 +29,7 @@ def test_true_means_may_be_attended():
 
 
 def test_the_mask_acts_before_the_softmax():
-    """A11: multiplying by the mask first leaves exp(0) at the hidden place, and the rest sums to less than 1."""
+    """A11: multiplying by the mask first leaves exp(0) at the hidden place; the rest sums to less than 1."""
     weights = masked_softmax(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, True, False]))
     torch.testing.assert_close(weights, torch.tensor([0.2689, 0.7311, 0.0]), atol=5e-5, rtol=0)
     weights = masked_softmax(torch.tensor([0.0, math.log(3), 5.0]), torch.tensor([True, True, False]))
@@ -43,7 +43,9 @@ def test_a_row_with_nothing_visible_is_zero_forward_and_backward(dtype):
     """A01, A04: not NaN, and not uniform, which a large finite negative fill would give."""
     scores = torch.tensor([[3.0, 1.0], [3.0, 1.0]], dtype=dtype, requires_grad=True)
     weights = masked_softmax(scores, torch.tensor([[False, False], [True, True]]))
-    assert weights[0].tolist() == [0.0, 0.0], "an empty row must be 0: is the fill a finite 'minus a billion'?"
+    assert weights[0].tolist() == [0.0, 0.0], (
+        "an empty row must be 0: is the fill a finite 'minus a billion'?"
+    )
     (weights * torch.tensor([1.0, 5.0], dtype=dtype)).sum().backward()
     assert scores.grad.isfinite().all(), "the gradient of an empty row is not finite"
     assert (scores.grad[0] == 0).all() and (scores.grad[1] != 0).all()
@@ -70,16 +72,23 @@ def test_what_stands_at_a_hidden_position_does_not_matter(hidden):
 def test_another_axis_and_a_narrow_mask():
     """Masks broadcast, over whichever axis the keys lie."""
     scores = torch.zeros(2, 3, 4)
-    assert torch.equal(masked_softmax(scores, torch.tensor([True, False, True])[:, None], dim=1)[0, :, 0],
-                       torch.tensor([0.5, 0.0, 0.5]))
+    assert torch.equal(
+        masked_softmax(scores, torch.tensor([True, False, True])[:, None], dim=1)[0, :, 0],
+        torch.tensor([0.5, 0.0, 0.5]),
+    )
     hidden_rows = masked_softmax(scores, torch.tensor([True, False, True])[:, None])
-    assert torch.equal(hidden_rows[0].sum(-1), torch.tensor([1.0, 0.0, 1.0])), "a mask of one column hides whole rows"
+    assert torch.equal(hidden_rows[0].sum(-1), torch.tensor([1.0, 0.0, 1.0])), (
+        "a mask of one column hides whole rows"
+    )
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    rows=st.integers(1, 5), keys=st.integers(1, 7), seed=st.integers(0, 10_000),
-    scale=st.sampled_from([1e-3, 1.0, 50.0]), dtype=st.sampled_from(DTYPES),
+    rows=st.integers(1, 5),
+    keys=st.integers(1, 7),
+    seed=st.integers(0, 10_000),
+    scale=st.sampled_from([1e-3, 1.0, 50.0]),
+    dtype=st.sampled_from(DTYPES),
 )
 def test_equals_the_softmax_of_the_visible_part(rows, keys, seed, scale, dtype):
     """Cut the hidden keys out, take a plain softmax: the visible weights must be the same."""
@@ -98,7 +107,12 @@ def test_equals_the_softmax_of_the_visible_part(rows, keys, seed, scale, dtype):
         (torch.zeros(2, 3), torch.ones(2, 3), TypeError, ["mask", "float32", "boolean"]),
         (torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.long), TypeError, ["mask", "int64", "boolean"]),
         (torch.zeros(2, 3), torch.ones(2, 4, dtype=torch.bool), ValueError, ["mask", "(2, 4)", "(2, 3)"]),
-        (torch.zeros(2, 3), torch.ones(4, 2, 3, dtype=torch.bool), ValueError, ["mask", "(4, 2, 3)", "(2, 3)"]),
+        (
+            torch.zeros(2, 3),
+            torch.ones(4, 2, 3, dtype=torch.bool),
+            ValueError,
+            ["mask", "(4, 2, 3)", "(2, 3)"],
+        ),
         (torch.zeros(2, 3, dtype=torch.long), None, TypeError, ["scores", "int64", "float"]),
     ],
 )

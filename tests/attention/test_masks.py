@@ -11,7 +11,9 @@ from attncourse.attention import causal_mask, padding_mask
 def test_padding_mask_shows_the_real_positions():
     mask = padding_mask(torch.tensor([2, 0, 3]), 3)
     assert mask.shape == (3, 1, 3) and mask.dtype == torch.bool
-    assert mask[:, 0].tolist() == [[True, True, False], [False] * 3, [True] * 3], "True must be a real position"
+    assert mask[:, 0].tolist() == [[True, True, False], [False] * 3, [True] * 3], (
+        "True must be a real position"
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(9, 12))
@@ -29,7 +31,9 @@ def test_causal_mask_is_aligned_at_the_last_key(queries, more):
     keys = queries + more
     mask = causal_mask(queries, keys)
     assert mask.sum(-1).tolist() == list(range(keys - queries + 1, keys + 1))
-    assert torch.equal(mask, causal_mask(keys, keys)[more:]), "a step over a cache must equal the full pass's last rows"
+    assert torch.equal(mask, causal_mask(keys, keys)[more:]), (
+        "a step over a cache must equal the full pass's last rows"
+    )
 
 
 def test_masks_are_made_where_the_data_is():

@@ -76,9 +76,11 @@ def test_every_entry_equals_the_printed_formula(name):
     for b, i, j in itertools.product(range(2), range(3), range(5)):
         expected = loop(name, score, query[b, i], key[b, j])
         torch.testing.assert_close(
-            scores[b, i, j], expected,
+            scores[b, i, j],
+            expected,
             msg=f"{name}: entry (batch {b}, query {i}, key {j}) differs from the formula: is a transpose, "
-                "a scale or an axis wrong?")
+            "a scale or an axis wrong?",
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -112,9 +114,14 @@ def test_permuting_the_keys_permutes_the_weights(name):
         attend(query, key, value, score=score),
         attend(query, key[:, order], value[:, order], score=score),
     )
-    torch.testing.assert_close(after.weights, before.weights[..., order],
-                               msg="weights do not follow their keys: is the softmax over the wrong axis?")
-    torch.testing.assert_close(after.context, before.context, msg="the context depends on the order of the keys")
+    torch.testing.assert_close(
+        after.weights,
+        before.weights[..., order],
+        msg="weights do not follow their keys: is the softmax over the wrong axis?",
+    )
+    torch.testing.assert_close(
+        after.context, before.context, msg="the context depends on the order of the keys"
+    )
 
 
 def test_location_scores_ignore_what_the_keys_hold():
@@ -127,11 +134,14 @@ def test_location_scores_ignore_what_the_keys_hold():
 
 @pytest.mark.parametrize("name", ALL)
 def test_rows_sum_to_one_for_any_batch_size(name):
-    """For a batch of 1 and of 2: a softmax over the batch axis would give weights of 1 for the first (A11)."""
+    """For a batch of 1 and of 2: a softmax over the batch would give weights of 1 for the first (A11)."""
     for batch in (1, 2):
         read = attend(data(batch, 3, 4), data(batch, 5, 4), data(batch, 5, 2), score=build(name))
-        torch.testing.assert_close(read.weights.sum(-1), torch.ones(batch, 3, dtype=torch.float64),
-                                   msg="weights do not sum to 1 over the keys: wrong softmax axis?")
+        torch.testing.assert_close(
+            read.weights.sum(-1),
+            torch.ones(batch, 3, dtype=torch.float64),
+            msg="weights do not sum to 1 over the keys: wrong softmax axis?",
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -151,7 +161,8 @@ def test_a_hidden_key_has_weight_zero_and_no_influence(name):
         value[:, ~mask[0, 0]] -= 100.0
     after = attend(query, key, value, score=score, mask=mask)
     assert torch.equal(before.weights, after.weights), (
-        "a hidden key moved the weights: is the mask applied after the softmax?")
+        "a hidden key moved the weights: is the mask applied after the softmax?"
+    )
     assert torch.equal(before.context, after.context), "a hidden value reached the context"
 
 
@@ -168,13 +179,16 @@ def test_padding_a_batch_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_samples_of_a_batch_do_not_see_each_other(name):
-    """Each row of the batch alone gives what it gives in company, also when batch and length are equal (A18)."""
+    """Each row alone gives what it gives in company, also when batch and length are equal (A18)."""
     score, query, key, value = build(name), data(4, 4, 4), data(4, 4, 4, seed=2), data(4, 4, 4, seed=3)
     together = attend(query, key, value, score=score)
     for row in range(4):
         one = slice(row, row + 1)
-        torch.testing.assert_close(attend(query[one], key[one], value[one], score=score).context,
-                                   together.context[one], msg="rows of the batch are mixed")
+        torch.testing.assert_close(
+            attend(query[one], key[one], value[one], score=score).context,
+            together.context[one],
+            msg="rows of the batch are mixed",
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -189,10 +203,15 @@ def test_non_contiguous_input_is_welcome(name):
 def test_gradients_are_right(name):
     """Analytic against numeric gradients, in float64, through score, masked softmax and weighted sum."""
     score = build(name)
-    query, key, value = (data(1, 2, 4).requires_grad_(), data(1, 3, 4, seed=2).requires_grad_(),
-                         data(1, 3, 2, seed=3).requires_grad_())
+    query, key, value = (
+        data(1, 2, 4).requires_grad_(),
+        data(1, 3, 4, seed=2).requires_grad_(),
+        data(1, 3, 2, seed=3).requires_grad_(),
+    )
     mask = torch.tensor([[[True, False, True], [False, False, False]]])
-    assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, score=score, mask=mask), (query, key, value))
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: attend(q, k, v, score=score, mask=mask), (query, key, value)
+    )
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -204,7 +223,9 @@ def test_scaled_dot_equals_the_fused_kernel(masked):
         mask[..., 0] = True
     ours = attend(query, key, value, score=ScaledDotScore(), mask=mask).context
     theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    torch.testing.assert_close(ours, theirs, msg="differs from F.scaled_dot_product_attention: scale or mask polarity?")
+    torch.testing.assert_close(
+        ours, theirs, msg="differs from F.scaled_dot_product_attention: scale or mask polarity?"
+    )
 
 
 def test_general_score_by_hand():
@@ -215,7 +236,9 @@ def test_general_score_by_hand():
     key = torch.tensor([[1.0, 0, 0], [0, 1, 0], [1, 1, 1]])
     scores = score(torch.tensor([[1.0, 2.0]]), key)
     torch.testing.assert_close(scores, torch.tensor([[1.0, 2.0, 4.0]]))
-    torch.testing.assert_close(scores.softmax(-1), torch.tensor([[0.0420, 0.1142, 0.8438]]), atol=5e-5, rtol=0)
+    torch.testing.assert_close(
+        scores.softmax(-1), torch.tensor([[0.0420, 0.1142, 0.8438]]), atol=5e-5, rtol=0
+    )
 
 
 def test_concat_is_additive_with_its_matrix_cut_in_two():
@@ -246,8 +269,13 @@ def test_low_precision_stays_finite_and_in_its_dtype(name, dtype):
     """Half precision in, half precision out, with an empty row that stays zero."""
     score = build(name, dtype=dtype)
     mask = torch.tensor([[True, True, False], [False, False, False]])
-    read = attend(data(1, 2, 4, dtype=dtype), data(1, 3, 4, dtype=dtype), data(1, 3, 2, dtype=dtype),
-                  score=score, mask=mask)
+    read = attend(
+        data(1, 2, 4, dtype=dtype),
+        data(1, 3, 4, dtype=dtype),
+        data(1, 3, 2, dtype=dtype),
+        score=score,
+        mask=mask,
+    )
     assert read.context.dtype == read.weights.dtype == dtype
     assert read.context.isfinite().all() and (read.context[0, 1] == 0).all()
 
@@ -263,8 +291,13 @@ def test_low_precision_stays_finite_and_in_its_dtype(name, dtype):
 def test_any_shape_and_mask_gives_weights_that_sum_to_one_or_zero(name, batch, queries, keys, seed):
     """Random shapes, random masks with empty rows."""
     mask = torch.rand(*batch, queries, keys, generator=torch.Generator().manual_seed(seed)) > 0.5
-    read = attend(data(*batch, queries, 4, seed=seed), data(*batch, keys, 4, seed=seed + 1),
-                  data(*batch, keys, 3, seed=seed + 2), score=build(name), mask=mask)
+    read = attend(
+        data(*batch, queries, 4, seed=seed),
+        data(*batch, keys, 4, seed=seed + 1),
+        data(*batch, keys, 3, seed=seed + 2),
+        score=build(name),
+        mask=mask,
+    )
     torch.testing.assert_close(read.weights.sum(-1), mask.any(-1).double())
     assert (read.weights[~mask] == 0).all()
     assert (read.context[~mask.any(-1)] == 0).all()
@@ -273,19 +306,34 @@ def test_any_shape_and_mask_gives_weights_that_sum_to_one_or_zero(name, batch, q
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: DotScore()(torch.ones(1, 3), torch.ones(2, 4)), ValueError, ["query", "3", "4", "GeneralScore"]),
+        (
+            lambda: DotScore()(torch.ones(1, 3), torch.ones(2, 4)),
+            ValueError,
+            ["query", "3", "4", "GeneralScore"],
+        ),
         (lambda: AdditiveScore(3, 4, 0), ValueError, ["width", "0", "at least 1"]),
         (lambda: AdditiveScore(3, 4, 2.5), TypeError, ["width", "2.5", "whole"]),
         (lambda: AdditiveScore(3, 4, 5)(torch.ones(1, 4), torch.ones(2, 4)), ValueError, ["query", "4", "3"]),
         (lambda: GeneralScore(3, 4)(torch.ones(1, 3), torch.ones(2, 3)), ValueError, ["key", "3", "4"]),
         (lambda: LocationScore(3, 4)(torch.ones(1, 3), torch.ones(5, 3)), ValueError, ["5", "max_keys", "4"]),
         (lambda: GaussianScore(0.0), ValueError, ["bandwidth", "0.0", "positive"]),
-        (lambda: attend(torch.ones(3), torch.ones(2, 3), torch.ones(2, 3), score=DotScore()), ValueError,
-         ["query", "(3,)", "two dimensions"]),
-        (lambda: attend(torch.ones(1, 3), torch.ones(2, 3), torch.ones(4, 3), score=DotScore()), ValueError,
-         ["key", "2", "value", "4"]),
-        (lambda: attend(torch.ones(1, 3), torch.ones(2, 3), torch.ones(2, 3), score=lambda q, k: torch.ones(2, 1)),
-         ValueError, ["score", "(2, 1)", "(1, 2)"]),
+        (
+            lambda: attend(torch.ones(3), torch.ones(2, 3), torch.ones(2, 3), score=DotScore()),
+            ValueError,
+            ["query", "(3,)", "two dimensions"],
+        ),
+        (
+            lambda: attend(torch.ones(1, 3), torch.ones(2, 3), torch.ones(4, 3), score=DotScore()),
+            ValueError,
+            ["key", "2", "value", "4"],
+        ),
+        (
+            lambda: attend(
+                torch.ones(1, 3), torch.ones(2, 3), torch.ones(2, 3), score=lambda q, k: torch.ones(2, 1)
+            ),
+            ValueError,
+            ["score", "(2, 1)", "(1, 2)"],
+        ),
     ],
 )
 def test_bad_input_is_named(make, error, words):

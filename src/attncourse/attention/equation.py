@@ -81,21 +81,19 @@ def masked_softmax(
     if mask is None:
         return scores.softmax(dim)
     _check_mask(mask, scores)
-    mask = mask[(None,) * (scores.dim() - mask.dim())]  # the same axes as the scores
-    scores = scores.masked_fill(~mask, -torch.inf)
+    hidden = ~mask[(None,) * (scores.dim() - mask.dim())]  # with the same axes as the scores
+    scores = scores.masked_fill(hidden, -torch.inf)
     # The softmax of a row of -inf is NaN, forward and backward. Such a row is set to a constant first,
     # and to 0 afterwards; a large finite number instead of -inf would turn it into a uniform row.
-    empty = ~mask.any(dim, keepdim=True)
-    return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(~mask, 0.0)
+    empty = hidden.all(dim, keepdim=True)
+    return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(hidden, 0.0)
 
 
 def _check_mask(mask: Tensor, scores: Tensor) -> None:
     if mask.dtype != torch.bool:
         raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
     try:
-        fits = torch.broadcast_shapes(mask.shape, scores.shape) == scores.shape
+        mask.expand(scores.shape)
     except RuntimeError:
-        fits = False
-    if not fits:
         raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to the shape of the "
-                         f"scores, {tuple(scores.shape)}")
+                         f"scores, {tuple(scores.shape)}") from None

@@ -29,7 +29,9 @@ def padding_mask(lengths: Int[Tensor, "batch"], size: int) -> Bool[Tensor, "batc
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, :]
 
 
-def causal_mask(queries: int, keys: int, *, device: torch.device | None = None) -> Bool[Tensor, "queries keys"]:
+def causal_mask(
+    queries: int, keys: int, *, device: torch.device | None = None
+) -> Bool[Tensor, "queries keys"]:
     """True where a key does not lie in the future of the query; the last query is aligned with the last key.
 
     With fewer queries than keys, the queries are the last ones: a single query over a cache sees all of it.

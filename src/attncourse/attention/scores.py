@@ -126,15 +126,15 @@ class AdditiveScore(nn.Module):
         if projected_keys is None:
             projected_keys = self.project_keys(key)
         summed = self.query_projection(query)[..., :, None, :] + projected_keys[..., None, :, :]
-        # A product with the vector v, rather than a layer with one output: faster, same numbers.
-        return summed.tanh() @ self.energy.weight[0]
+        # In place, and a product with the vector v rather than a layer with one output: faster, same numbers.
+        return summed.tanh_() @ self.energy.weight[0]
 
 
 class ConcatScore(nn.Module):
     """Concat score  v^T tanh(W [q; k])  (Luong et al. 2015, eq. 8).
 
     Cut W into its first d_q and its last d_k columns, and it is the additive score: W [q; k] = W_q q + W_k k.
-    Stored as one matrix, as printed in the paper; computed in two halves, so that the keys' half can be reused.
+    Stored as one matrix, as printed in the paper; computed in two halves, so that the keys' half is reusable.
 
     Args:
         query_width: d_q, length of a query vector.
@@ -164,11 +164,12 @@ class ConcatScore(nn.Module):
         if projected_keys is None:
             projected_keys = self.project_keys(key)
         projected_query = F.linear(query, self.projection.weight[:, : self.query_width])
-        return (projected_query[..., :, None, :] + projected_keys[..., None, :, :]).tanh() @ self.energy.weight[0]
+        summed = projected_query[..., :, None, :] + projected_keys[..., None, :, :]
+        return summed.tanh_() @ self.energy.weight[0]
 
 
 class LocationScore(nn.Module):
-    """Location-based score  (W q)_i : the query alone decides, the keys are not read (Luong et al. 2015, eq. 9).
+    """Location-based score  (W q)_i : the query alone decides, keys are not read (Luong et al. 2015, eq. 9).
 
     Args:
         query_width: d_q, length of a query vector.
@@ -193,7 +194,7 @@ class LocationScore(nn.Module):
 
 
 class GaussianScore(nn.Module):
-    """Gaussian score  -|q - k|^2 / (2 b^2): attention with it is kernel regression (Nadaraya 1964; Watson 1964).
+    """Gaussian score  -|q - k|^2 / (2 b^2): with it, attention is kernel regression (Nadaraya; Watson 1964).
 
     Args:
         bandwidth: initial b > 0, in the unit of queries and keys. It is learned, through its logarithm.

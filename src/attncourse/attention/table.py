@@ -11,8 +11,8 @@ from attncourse.attention import scores
 class ScoreRow:
     """One line of the table: a score's class name, formula (LaTeX), number of parameters, and cost.
 
-    `cost` is the number of multiplications for one query and one key, up to a constant; `key_side` says whether
-    part of it can be computed once per key (`project_keys`).
+    `cost` is the number of multiplications for one query and one key, up to a constant; `key_side` says
+    whether part of it can be computed once per key (`project_keys`).
     """
 
     name: str

@@ -9,7 +9,9 @@ from attncourse.data.pairs import Corpus, Pair
 from attncourse.data.vocabulary import Vocabulary
 
 
-def copying_corpus(symbols: int = 16, longest: int = 20, *, train: int = 20_000, test: int = 100, seed: int = 0) -> Corpus:
+def copying_corpus(
+    symbols: int = 16, longest: int = 20, *, train: int = 20_000, test: int = 100, seed: int = 0
+) -> Corpus:
     """Random strings over an alphabet of `symbols` letters; the target is the source.
 
     Args:

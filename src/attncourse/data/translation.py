@@ -9,7 +9,7 @@ becomes a French active, and a time that ends an English clause opens the French
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from attncourse.data.pairs import Alignment, Corpus, Pair
 from attncourse.data.vocabulary import Vocabulary
@@ -18,18 +18,21 @@ from attncourse.data.vocabulary import Vocabulary
 NOUNS = [
     line.split()
     for line in """
-    king kings roi rois m|queen queens reine reines f|child children enfant enfants m|woman women femme femmes f
-    man men homme hommes m|girl girls fille filles f|boy boys garçon garçons m|doctor doctors médecin médecins m
-    teacher teachers professeur professeurs m|worker workers ouvrier ouvriers m|farmer farmers paysan paysans m
-    singer singers chanteuse chanteuses f|actress actresses actrice actrices f|neighbour neighbours voisin voisins m
+    king kings roi rois m|queen queens reine reines f|child children enfant enfants m
+    woman women femme femmes f|man men homme hommes m|girl girls fille filles f|boy boys garçon garçons m
+    doctor doctors médecin médecins m|teacher teachers professeur professeurs m
+    worker workers ouvrier ouvriers m|farmer farmers paysan paysans m|singer singers chanteuse chanteuses f
+    actress actresses actrice actrices f|neighbour neighbours voisin voisins m
     soldier soldiers soldat soldats m|student students étudiante étudiantes f|cat cats chat chats m
     dog dogs chien chiens m|horse horses cheval chevaux m|bird birds oiseau oiseaux m|cow cows vache vaches f
-    mouse mice souris souris f|fox foxes renard renards m|bee bees abeille abeilles f|house houses maison maisons f
-    garden gardens jardin jardins m|tree trees arbre arbres m|table tables table tables f|chair chairs chaise chaises f
-    book books livre livres m|letter letters lettre lettres f|flower flowers fleur fleurs f|apple apples pomme pommes f
-    bridge bridges pont ponts m|road roads route routes f|town towns ville villes f|car cars voiture voitures f
-    boat boats bateau bateaux m|church churches église églises f|door doors porte portes f
-    window windows fenêtre fenêtres f|school schools école écoles f|hat hats chapeau chapeaux m|song songs chanson chansons f
+    mouse mice souris souris f|fox foxes renard renards m|bee bees abeille abeilles f
+    house houses maison maisons f|garden gardens jardin jardins m|tree trees arbre arbres m
+    table tables table tables f|chair chairs chaise chaises f|book books livre livres m
+    letter letters lettre lettres f|flower flowers fleur fleurs f|apple apples pomme pommes f
+    bridge bridges pont ponts m|road roads route routes f|town towns ville villes f
+    car cars voiture voitures f|boat boats bateau bateaux m|church churches église églises f
+    door doors porte portes f|window windows fenêtre fenêtres f|school schools école écoles f
+    hat hats chapeau chapeaux m|song songs chanson chansons f
     """.strip().replace("\n", "|").split("|")
 ]
 
@@ -38,12 +41,14 @@ ADJECTIVES = [
     line.split()
     for line in """
     red rouge rouge rouges rouges after|blue bleu bleue bleus bleues after|green vert verte verts vertes after
-    white blanc blanche blancs blanches after|black noir noire noirs noires after|quiet calme calme calmes calmes after
-    sad triste triste tristes tristes after|rich riche riche riches riches after|poor pauvre pauvre pauvres pauvres after
+    white blanc blanche blancs blanches after|black noir noire noirs noires after
+    quiet calme calme calmes calmes after|sad triste triste tristes tristes after
+    rich riche riche riches riches after|poor pauvre pauvre pauvres pauvres after
     strange étrange étrange étranges étranges after|strong fort forte forts fortes after
     famous célèbre célèbre célèbres célèbres after|tired fatigué fatiguée fatigués fatiguées after
-    lost perdu perdue perdus perdues after|small petit petite petits petites before|big grand grande grands grandes before
-    young jeune jeune jeunes jeunes before|bad mauvais mauvaise mauvais mauvaises before
+    lost perdu perdue perdus perdues after|small petit petite petits petites before
+    big grand grande grands grandes before|young jeune jeune jeunes jeunes before
+    bad mauvais mauvaise mauvais mauvaises before
     """.strip().replace("\n", "|").split("|")
 ]
 
@@ -52,10 +57,11 @@ TRANSITIVE = [
     line.split()
     for line in """
     sees see seen voit voient|loves love loved aime aiment|finds find found trouve trouvent
-    watches watch watched regarde regardent|follows follow followed suit suivent|hears hear heard entend entendent
-    draws draw drawn dessine dessinent|buys buy bought achète achètent|sells sell sold vend vendent
-    hides hide hidden cache cachent|carries carry carried porte portent|forgets forget forgotten oublie oublient
-    wants want wanted veut veulent|knows know known connaît connaissent|protects protect protected protège protègent
+    watches watch watched regarde regardent|follows follow followed suit suivent
+    hears hear heard entend entendent|draws draw drawn dessine dessinent|buys buy bought achète achètent
+    sells sell sold vend vendent|hides hide hidden cache cachent|carries carry carried porte portent
+    forgets forget forgotten oublie oublient|wants want wanted veut veulent
+    knows know known connaît connaissent|protects protect protected protège protègent
     """.strip().replace("\n", "|").split("|")
 ]
 
@@ -69,29 +75,46 @@ INTRANSITIVE = [
 ]
 
 TIMES = [
-    ("today", "aujourd'hui"), ("tonight", "ce soir"), ("every morning", "chaque matin"), ("now", "maintenant"),
-    ("on monday", "lundi"), ("in winter", "en hiver"), ("in summer", "en été"), ("very often", "très souvent"),
+    ("today", "aujourd'hui"), ("tonight", "ce soir"), ("every morning", "chaque matin"),
+    ("now", "maintenant"), ("on monday", "lundi"), ("in winter", "en hiver"), ("in summer", "en été"),
+    ("very often", "très souvent"),
 ]
-PLACES = [("near", "près de"), ("behind", "derrière"), ("under", "sous"), ("with", "avec"), ("in front of", "devant")]
+DETERMINERS = {  # French masculine, feminine, plural
+    "the": ("le", "la", "les"), "this": ("ce", "cette", "ces"), "my": ("mon", "ma", "mes"),
+    "a": ("un", "une", "des"),
+}
+DETERMINER_WEIGHTS = [6, 2, 2, 3]
+PLACES = [
+    ("near", "près de"), ("behind", "derrière"), ("under", "sous"), ("with", "avec"),
+    ("in front of", "devant"),
+]
 CONJUNCTIONS = [("and", "et"), ("but", "mais"), ("because", "parce que"), ("while", "pendant que")]
 OPINIONS = [("says", "say", "dit", "disent"), ("thinks", "think", "pense", "pensent")]
 
 VOWELS = tuple("aeiouyâéèêîôhœ")  # every h in this lexicon is mute
 ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "que": "qu'"}
+BEFORE_VOWEL = ELIDED | {"ma": "mon", "ce": "cet"}
 MERGED = {("de", "le"): "du", ("de", "les"): "des", ("de", "des"): "de", ("de", "de"): "de"}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
+class Word:
+    """A word of either language; a French one names the English words it stands for, surely or possibly."""
+
+    text: str
+    sure: tuple["Word", ...] = ()
+    possible: tuple["Word", ...] = ()
+
+
+@dataclass(eq=False, slots=True)
 class Phrase:
-    """A piece of both languages: English tokens, French tokens, and the links between them."""
+    """The same piece of both languages."""
 
-    english: list[str]
-    french: list[str]
-    sure: set[tuple[int, int]] = field(default_factory=set)
-    possible: set[tuple[int, int]] = field(default_factory=set)
+    english: list[Word]
+    french: list[Word]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class NounPhrase(Phrase):
     """A phrase that verbs and adjectives agree with."""
 
@@ -100,29 +123,18 @@ class NounPhrase(Phrase):
 
 
 def word(english: str, french: str) -> Phrase:
-    """A word or fixed expression: its n-th tokens are linked surely where the two have as many, else possibly."""
-    source, target = english.split(), french.split()
+    """A word or a fixed expression. Of equal length: each word has its sure twin; else all are possible."""
+    source, target = [Word(text) for text in english.split()], french.split()
     if len(source) == len(target):
-        return Phrase(source, target, sure={(i, i) for i in range(len(source))})
-    return Phrase(source, target, possible={(i, j) for i in range(len(source)) for j in range(len(target))})
+        return Phrase(source, [Word(text, sure=(twin,)) for text, twin in zip(target, source, strict=True)])
+    return Phrase(source, [Word(text, possible=tuple(source)) for text in target])
 
 
 def rule(english: Sequence[Phrase], french: Sequence[Phrase]) -> Phrase:
-    """The same parts in an English and in a French order; a part may be missing from one of them."""
-    source, target, source_start, target_start = [], [], {}, {}
-    for part in english:
-        source_start[id(part)] = len(source)
-        source += part.english
-    for part in french:
-        target_start[id(part)] = len(target)
-        target += part.french
-    whole = Phrase(source, target)
-    for part in english:
-        if id(part) in target_start:
-            shift = source_start[id(part)], target_start[id(part)]
-            whole.sure |= {(i + shift[0], j + shift[1]) for i, j in part.sure}
-            whole.possible |= {(i + shift[0], j + shift[1]) for i, j in part.possible}
-    return whole
+    """The same parts in an English and in a French order; a part may have words in one language only."""
+    return Phrase(
+        [word for part in english for word in part.english], [word for part in french for word in part.french]
+    )
 
 
 class Grammar:
@@ -190,7 +202,8 @@ class Grammar:
     def clitic(self, budget: int) -> Phrase:
         """the girl sees him -> la fille le voit: the pronoun moves before the verb."""
         pronoun = word(*self.random.choice([("him", "le"), ("her", "la"), ("them", "les")]))
-        return self.predicate(self.noun_phrase(budget - 2), self.random.choice(TRANSITIVE), [pronoun], [], [pronoun])
+        subject = self.noun_phrase(budget - 2)
+        return self.predicate(subject, self.random.choice(TRANSITIVE), [pronoun], [], [pronoun])
 
     def predicate(
         self,
@@ -207,14 +220,16 @@ class Grammar:
             verb = word(plain if subject.plural else third, french)
             return rule([subject, verb, *english_object], [subject, *clitic, verb, *french_object])
         verb, negation = word(plain, french), word("not", "pas")
-        if french_object and french_object[0].french[0] in ("un", "une", "des"):
-            french_object[0].french[0] = "de"  # il ne voit pas de chat
-        auxiliary, particle = Phrase(["do" if subject.plural else "does"], []), Phrase([], ["ne"])
-        core = rule([auxiliary, negation, verb, *english_object], [particle, *clitic, verb, negation, *french_object])
-        ne, pas = core.french.index("ne"), core.french.index("pas")
-        # "not" is "ne ... pas"; the verb may stand for "pas", the auxiliary for "ne".
-        core.possible |= {(1, ne), (0, ne), (2, pas), (0, pas)}
-        return rule([subject, core], [subject, core])
+        if french_object and french_object[0].french[0].text in ("un", "une", "des"):
+            french_object[0].french[0].text = "de"  # il ne voit pas de chat
+        auxiliary = Phrase([Word("do" if subject.plural else "does")], [])
+        # "not" is "ne ... pas", and so may be the auxiliary; the verb may stand for "pas".
+        particle = Phrase([], [Word("ne", possible=(*negation.english, *auxiliary.english))])
+        negation.french[0].possible = (*verb.english, *auxiliary.english)
+        return rule(
+            [subject, auxiliary, negation, verb, *english_object],
+            [subject, particle, *clitic, verb, negation, *french_object],
+        )
 
     def passive(self, budget: int) -> Phrase:
         """the house is seen by the girl -> la fille voit la maison: subject and agent change places."""
@@ -222,12 +237,9 @@ class Grammar:
         patient, agent = self.noun_phrase(left), self.noun_phrase(max(2, budget - left - 3))
         _, _, participle, french_singular, french_plural = self.random.choice(TRANSITIVE)
         verb = word(participle, french_plural if agent.plural else french_singular)
-        auxiliary, by = Phrase(["are" if patient.plural else "is"], []), Phrase(["by"], [])
-        whole = rule([patient, auxiliary, verb, by, agent], [agent, verb, patient])
-        start = len(patient.english)
-        verb_place = len(agent.french)
-        whole.possible |= {(start, verb_place), (start + 2, verb_place)}
-        return whole
+        auxiliary, by = Phrase([Word("are" if patient.plural else "is")], []), Phrase([Word("by")], [])
+        verb.french[0].possible = (*auxiliary.english, *by.english)
+        return rule([patient, auxiliary, verb, by, agent], [agent, verb, patient])
 
     def noun_phrase(self, budget: int) -> NounPhrase:
         """Determiner, adjectives and noun; with words to spare, a possessor, a place or a relative clause."""
@@ -244,27 +256,27 @@ class Grammar:
         singular, plural, french_singular, french_plural, gender = pick.choice(NOUNS)
         phrase = NounPhrase([], [], plural=pick.random() < 0.35, feminine=gender == "f")
         noun = word(*((plural, french_plural) if phrase.plural else (singular, french_singular)))
-        adjectives = [self.adjective(phrase) for _ in range(min(2, max(0, budget - 2))) if pick.random() < 0.6]
-        if len(adjectives) == 2 and adjectives[0][0].english == adjectives[1][0].english:
+        most = min(2, max(0, budget - 2))
+        adjectives = [self.adjective(phrase) for _ in range(most) if pick.random() < 0.6]
+        if len(adjectives) == 2 and adjectives[0][0].english[0].text == adjectives[1][0].english[0].text:
             adjectives.pop()
         determiner = self.determiner(phrase)
         before = [adjective for adjective, place in adjectives if place == "before"]
-        if before and determiner.french == ["des"]:
-            determiner.french = ["de"]  # de grands chapeaux
+        if before and determiner.french[0].text == "des":
+            determiner.french[0].text = "de"  # de grands chapeaux
+        determiner.french[0].possible = tuple(noun.english)  # the noun decides the form of its determiner
         # Two adjectives after the noun: the one nearest to it in English stays nearest in French.
         after = [adjective for adjective, place in adjectives if place == "after"][::-1]
-        whole = rule([determiner, *(adjective for adjective, _ in adjectives), noun], [determiner, *before, noun, *after])
-        whole.possible.add((len(whole.english) - 1, 0))  # the noun decides the form of its determiner
+        whole = rule(
+            [determiner, *(adjective for adjective, _ in adjectives), noun],
+            [determiner, *before, noun, *after],
+        )
         return _as_noun_phrase(whole, phrase)
 
     def determiner(self, phrase: NounPhrase) -> Phrase:
         """the, a, this, my: agreeing in gender and number."""
-        forms = {
-            "the": ("le", "la", "les"), "this": ("ce", "cette", "ces"), "my": ("mon", "ma", "mes"),
-            "a": ("un", "une", "des"),
-        }
-        english = self.random.choices(list(forms), [6, 2, 2, 3])[0]
-        masculine, feminine, plural = forms[english]
+        english = self.random.choices(list(DETERMINERS), DETERMINER_WEIGHTS)[0]
+        masculine, feminine, plural = DETERMINERS[english]
         french = plural if phrase.plural else feminine if phrase.feminine else masculine
         if phrase.plural:
             english = {"this": "these", "a": "some"}.get(english, english)
@@ -282,17 +294,19 @@ class Grammar:
         singular, plural, french_singular, french_plural, gender = pick.choice(NOUNS)
         phrase = NounPhrase([], [], plural=pick.random() < 0.35, feminine=gender == "f")
         noun = word(*((plural, french_plural) if phrase.plural else (singular, french_singular)))
-        article = Phrase([], ["les" if phrase.plural else "la" if phrase.feminine else "le"])
         mark = word("'s", "de")
-        adjectives = [self.adjective(phrase)] if budget - len(owner.english) > 2 and pick.random() < 0.6 else []
+        # The article has no word of its own in English: the noun or the mark of possession stand for it.
+        article = Word("les" if phrase.plural else "la" if phrase.feminine else "le",
+                       possible=(*noun.english, *mark.english))
+        adjectives = []
+        if budget - len(owner.english) > 2 and pick.random() < 0.6:
+            adjectives = [self.adjective(phrase)]
         before = [adjective for adjective, place in adjectives if place == "before"]
         after = [adjective for adjective, place in adjectives if place == "after"]
         whole = rule(
             [owner, mark, *(adjective for adjective, _ in adjectives), noun],
-            [article, *before, noun, *after, mark, owner],
+            [Phrase([], [article]), *before, noun, *after, mark, owner],
         )
-        # The article has no word of its own in English: the noun or the mark of possession stand for it.
-        whole.possible |= {(len(whole.english) - 1, 0), (len(owner.english), 0)}
         return _as_noun_phrase(whole, phrase)
 
     def placed(self, budget: int) -> NounPhrase:
@@ -317,33 +331,39 @@ class Grammar:
 
 
 def _as_noun_phrase(whole: Phrase, head: NounPhrase) -> NounPhrase:
-    return NounPhrase(whole.english, whole.french, whole.sure, whole.possible, head.plural, head.feminine)
+    return NounPhrase(whole.english, whole.french, head.plural, head.feminine)
 
 
 def finish(phrase: Phrase) -> Pair:
-    """Elide (le arbre -> l' arbre), merge (de le -> du), and freeze the phrase into a pair."""
-    french, moved = [], {}
-    for j, token in enumerate(phrase.french):
-        following = phrase.french[j + 1] if j + 1 < len(phrase.french) else ""
-        previous = phrase.french[j - 1] if j else ""
+    """Settle the forms (a apple -> an apple, le arbre -> l' arbre, de le -> du), and freeze into a pair."""
+    english, texts = [word.text for word in phrase.english], [word.text for word in phrase.french]
+    place = {word: i for i, word in enumerate(phrase.english)}
+    french, sure, possible = [], [], []
+    for word, text, previous, following in zip(
+        phrase.french, texts, ["", *texts], [*texts[1:], ""], strict=False
+    ):
         # "le" before a vowel is elided, so it no longer merges: de l'arbre, but du roi.
-        if (previous, token) in MERGED and french and french[-1] == "de" and not _elides(token, following):
-            french[-1] = MERGED[previous, token]
+        if (previous, text) in MERGED and french[-1] == "de" and not _elides(text, following):
+            french[-1] = _french_form(MERGED[previous, text], following)
         else:
-            french.append(ELIDED[token] if _elides(token, following) else _euphonic(token, following))
-        moved[j] = len(french) - 1
-    sure = frozenset((i, moved[j]) for i, j in phrase.sure)
-    possible = frozenset((i, moved[j]) for i, j in phrase.possible) | sure
-    return Pair(tuple(phrase.english), tuple(french), Alignment(sure, possible))
+            french.append(_french_form(text, following))
+        sure += [(place[twin], len(french) - 1) for twin in word.sure]
+        possible += [(place[twin], len(french) - 1) for twin in word.possible]
+    source = tuple(map(_english_form, english, [*english[1:], ""]))
+    return Pair(source, tuple(french), Alignment(frozenset(sure), frozenset(sure + possible)))
 
 
-def _elides(token: str, following: str) -> bool:
-    return token in ELIDED and following.startswith(VOWELS)
+def _elides(text: str, following: str) -> bool:
+    return text in ELIDED and following.startswith(VOWELS)
 
 
-def _euphonic(token: str, following: str) -> str:
-    """ma and ce change before a vowel: mon amie, cet arbre."""
-    return {"ma": "mon", "ce": "cet"}.get(token, token) if following.startswith(VOWELS) else token
+def _french_form(text: str, following: str) -> str:
+    """What a vowel does to the word before it: l'arbre, mon abeille, cet arbre."""
+    return BEFORE_VOWEL[text] if text in BEFORE_VOWEL and following.startswith(VOWELS) else text
+
+
+def _english_form(text: str, following: str) -> str:
+    return "an" if text == "a" and following.startswith(("a", "e", "i", "o", "u")) else text
 
 
 def sentences(count: int, low: int, high: int, seed: int | str) -> list[Pair]:
@@ -356,16 +376,17 @@ def sentences(count: int, low: int, high: int, seed: int | str) -> list[Pair]:
         raise ValueError(f"count is {count}: it may not be negative")
     if not 3 <= low <= high:
         raise ValueError(f"low is {low} and high is {high}: they need 3 <= low <= high")
-    grammar, found, tries = Grammar(seed), {}, 0
+    grammar, found, in_vain = Grammar(seed), {}, 0
     while len(found) < count:
-        tries += 1
-        if tries > 200 * (count + 50):
-            raise ValueError(f"count is {count}: there are too few different sentences of {low} to {high} words; "
-                             f"{len(found)} were found")
+        known = len(found)
         phrase = grammar.sentence(grammar.random.randint(low, high))
         if low <= len(phrase.english) <= high:
             pair = finish(phrase)
             found.setdefault(pair.source, pair)
+        in_vain = in_vain + 1 if len(found) == known else 0
+        if in_vain == 5_000:
+            raise ValueError(f"count is {count}: there are too few different sentences of {low} to {high} "
+                             f"words; {known} were found")
     return list(found.values())
 
 

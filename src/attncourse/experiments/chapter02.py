@@ -1,4 +1,4 @@
-"""Chapter 02's ladder, fixed context against additive attention: made sentences, real words, real captions."""
+"""Chapter 02's ladder, fixed context against additive attention: on sentences, real words, real captions."""
 
 import torch
 
@@ -32,7 +32,10 @@ def translation_ladder(system: str, seed: int) -> dict:
     torch.manual_seed(seed)
     model = MODELS[name](corpus)
     fit(model, corpus, steps=STEPS, seed=seed)
-    numbers = {"parameters": parameters(model), "bleu": bleu_by_length(model, corpus, sentences_by_length(corpus, 100))}
+    numbers = {
+        "parameters": parameters(model),
+        "bleu": bleu_by_length(model, corpus, sentences_by_length(corpus, 100)),
+    }
     if name == "additive attention":
         numbers |= alignment_errors(model, corpus, corpus.test)
     return numbers
@@ -69,20 +72,26 @@ def multi30k_ladder(system: str, seed: int) -> dict:
 EXPERIMENTS = [
     Experiment(
         "translation_ladder",
-        f"Translation corpus, {STEPS:,} steps of 32 pairs; BLEU of greedy translations of 100 new sentences of each "
-        "length. The number behind a name is the longest training sentence.",
-        tuple(f"{name}-{longest}" for longest in (30, 15) for name in MODELS), SEEDS, translation_ladder,
+        f"Translation corpus, {STEPS:,} steps of 32 pairs; BLEU of greedy translations of 100 new sentences of "
+        "each length. The number behind a name is the longest training sentence.",
+        tuple(f"{name}-{longest}" for longest in (30, 15) for name in MODELS),
+        SEEDS,
+        translation_ladder,
     ),
     Experiment(
         "pronunciation_ladder",
-        f"CMUdict, letters to phonemes, {WORD_STEPS:,} steps of 64 words; error rates in percent on all test words, "
-        "against the nearest accepted pronunciation.",
-        tuple(MODELS), SEEDS, pronunciation_ladder,
+        f"CMUdict, letters to phonemes, {WORD_STEPS:,} steps of 64 words; error rates in percent on all test "
+        "words, against the nearest accepted pronunciation.",
+        tuple(MODELS),
+        SEEDS,
+        pronunciation_ladder,
     ),
     Experiment(
         "multi30k_ladder",
         f"Multi30k German to English, test 2016, lower-cased and tokenised by the course's tokenizer, "
         f"{CAPTION_STEPS:,} steps of 64 captions.",
-        tuple(MODELS), SEEDS, multi30k_ladder,
+        tuple(MODELS),
+        SEEDS,
+        multi30k_ladder,
     ),
 ]

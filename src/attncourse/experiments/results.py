@@ -25,7 +25,7 @@ CHECKOUT = Path(__file__).parents[3] / "book" / "results"
 
 
 class Spread(NamedTuple):
-    """Mean and standard deviation over the seeds (sample deviation; 0 for a single seed), and their number."""
+    """Mean, sample standard deviation (0 for a single seed) and number of the seeds."""
 
     mean: float
     std: float
@@ -108,26 +108,34 @@ class Results:
         """The groups of a nested metric, in order: `groups("bleu")` -> ["3-6", "7-10", ...]."""
         run = self.content["runs"][0]
         if not isinstance(run.get(metric), dict):
-            raise ValueError(f"metric {metric!r} has no groups; nested: {[k for k, v in run.items() if isinstance(v, dict)]}")
+            raise ValueError(
+                f"metric {metric!r} has no groups: choose from "
+                + ", ".join(name for name, value in run.items() if isinstance(value, dict) and name != "versions")
+            )
         return list(run[metric])
 
     def values(self, system: str, metric: str) -> list[float]:
         """The number of each seed."""
         found = [_numbers(run).get(metric) for run in self._runs(system)]
         if None in found:
-            raise ValueError(f"metric {metric!r} was not recorded: choose from {', '.join(self.metrics(system))}")
+            raise ValueError(
+                f"metric {metric!r} was not recorded: choose from {', '.join(self.metrics(system))}"
+            )
         return found
 
     def spread(self, system: str, metric: str) -> Spread:
         """Mean, standard deviation and number of seeds."""
         values = self.values(system, metric)
-        return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values))
+        return Spread(
+            statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
+        )
 
     def _runs(self, system: str) -> list[dict]:
         runs = [run for run in self.content["runs"] if run["system"] == system]
         if not runs:
-            raise ValueError(f"system {system!r} is not in {self.content['name']!r}: choose from "
-                             f"{', '.join(self.systems)}")
+            raise ValueError(
+                f"system {system!r} is not in {self.content['name']!r}: choose from {', '.join(self.systems)}"
+            )
         return runs
 
 
@@ -142,8 +150,10 @@ def load_results(name: str) -> Results:
         if path.is_file():
             return Results(json.loads(path.read_text("utf8")))
     stored = sorted(path.stem for path in CHECKOUT.glob("*.json"))
-    raise FileNotFoundError(f"no stored results are called {name!r}: there are {', '.join(stored) or 'none'}; "
-                            f"`attncourse results {name}` measures them")
+    raise FileNotFoundError(
+        f"no stored results are called {name!r}: there are {', '.join(stored) or 'none'}; "
+        f"`attncourse results {name}` measures them"
+    )
 
 
 def _numbers(run: dict) -> dict[str, float]:

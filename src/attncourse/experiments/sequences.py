@@ -1,4 +1,4 @@
-"""What every experiment with a sequence model does: build at a given size, train on a corpus, score by length."""
+"""What every experiment with a sequence model does: build it, train it on a corpus, score it by length."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,7 @@ LETTERS = ((1, 4), (5, 6), (7, 8), (9, 10), (11, 12), (13, 40))
 
 
 def fixed_context(corpus: Corpus, hidden: int = 128, **options) -> Seq2Seq:
-    """The model of chapter 01 at the size of `additive_attention`: the same number of parameters within 10%."""
+    """The model of chapter 01, as large as `additive_attention`: as many parameters within 10%."""
     return Seq2Seq(len(corpus.source_vocabulary), len(corpus.target_vocabulary), hidden=hidden, **options)
 
 
@@ -39,7 +39,14 @@ def parameters(model: nn.Module) -> int:
 
 
 def fit(
-    model: nn.Module, corpus: Corpus, *, steps: int, seed: int = 0, size: int = 32, evaluations: int = 4, **options
+    model: nn.Module,
+    corpus: Corpus,
+    *,
+    steps: int,
+    seed: int = 0,
+    size: int = 32,
+    evaluations: int = 4,
+    **options,
 ) -> History:
     """Train on a corpus, keeping the weights that are best on its dev set.
 
@@ -65,8 +72,16 @@ def fit(
         losses = [token_loss(model, batch.to(place)).item() for batch in dev]
         return sum(n * value for n, value in zip(tokens, losses, strict=True)) / sum(tokens)
 
-    return train(model, token_loss, batches, steps=steps, seed=seed, evaluate=dev_loss,
-                 evaluate_every=max(1, steps // evaluations), **options)
+    return train(
+        model,
+        token_loss,
+        batches,
+        steps=steps,
+        seed=seed,
+        evaluate=dev_loss,
+        evaluate_every=max(1, steps // evaluations),
+        **options,
+    )
 
 
 def by_length(pairs: Sequence[Pair], groups: Sequence[tuple[int, int]]) -> dict[str, list[Pair]]:
@@ -86,23 +101,35 @@ def sentences_by_length(corpus: Corpus, count: int) -> dict[str, list[Pair]]:
     return found
 
 
-def translate_pairs(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair], width: int = 1) -> list[Translation]:
+def translate_pairs(
+    model: nn.Module, corpus: Corpus, pairs: Sequence[Pair], width: int = 1
+) -> list[Translation]:
     """The model's own translations of the sources, in order."""
-    return translate(model, [pair.source for pair in pairs], corpus.source_vocabulary, corpus.target_vocabulary,
-                     width=width)
+    return translate(
+        model,
+        [pair.source for pair in pairs],
+        corpus.source_vocabulary,
+        corpus.target_vocabulary,
+        width=width,
+    )
 
 
 def bleu_by_length(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, float]:
     """BLEU of greedy translations, for each group."""
     return {
         name: round(
-            corpus_bleu([t.tokens for t in translate_pairs(model, corpus, pairs)], [p.target for p in pairs]).score, 2
+            corpus_bleu(
+                [t.tokens for t in translate_pairs(model, corpus, pairs)], [p.target for p in pairs]
+            ).score,
+            2,
         )
         for name, pairs in groups.items()
     }
 
 
-def phoneme_errors(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
+def phoneme_errors(
+    model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]
+) -> dict[str, dict[str, float]]:
     """Phoneme and word error rates in percent: of each group, and of all together ("all")."""
     said = {name: [t.tokens for t in translate_pairs(model, corpus, pairs)] for name, pairs in groups.items()}
     accepted = {name: [pair.references for pair in pairs] for name, pairs in groups.items()}
@@ -123,7 +150,9 @@ def teacher_forced_weights(model: nn.Module, corpus: Corpus, pairs: Sequence[Pai
         batch = collate(part, corpus.source_vocabulary, corpus.target_vocabulary).to(place)
         with torch.no_grad():
             weights = model(batch.source, batch.source_lengths, batch.target_in).weights.cpu()
-        found += [row[: len(pair.target), : len(pair.source)] for row, pair in zip(weights, part, strict=True)]
+        found += [
+            row[: len(pair.target), : len(pair.source)] for row, pair in zip(weights, part, strict=True)
+        ]
     return found
 
 
