@@ -406,10 +406,12 @@ def translation_corpus(
         seed: another seed, another corpus of the same language.
 
     Raises:
-        ValueError: `train` or `longest` out of range.
+        ValueError: a number out of range.
     """
     if train < 2:
         raise ValueError(f"train is {train}: give at least 2 pairs")
+    if dev < 0 or test < 0:
+        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")
     if longest < 6:
         raise ValueError(f"longest is {longest}: it must be at least 6")
     held_out = sentences(dev + test, 3, longest, f"{seed} held out")

@@ -72,8 +72,8 @@ def multi30k_ladder(system: str, seed: int) -> dict:
 EXPERIMENTS = [
     Experiment(
         "translation_ladder",
-        f"Translation corpus, {STEPS:,} steps of 32 pairs; BLEU of greedy translations of 100 new sentences of "
-        "each length. The number behind a name is the longest training sentence.",
+        f"Translation corpus, {STEPS:,} steps of 32 pairs; BLEU of greedy translations of 100 new sentences "
+        "of each length. The number behind a name is the longest training sentence.",
         tuple(f"{name}-{longest}" for longest in (30, 15) for name in MODELS),
         SEEDS,
         translation_ladder,

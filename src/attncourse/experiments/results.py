@@ -110,7 +110,7 @@ class Results:
         if not isinstance(run.get(metric), dict):
             raise ValueError(
                 f"metric {metric!r} has no groups: choose from "
-                + ", ".join(name for name, value in run.items() if isinstance(value, dict) and name != "versions")
+                + ", ".join(key for key, value in run.items() if key != "versions" and isinstance(value, dict))
             )
         return list(run[metric])
 

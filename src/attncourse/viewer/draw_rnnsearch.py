@@ -23,8 +23,8 @@ def rnnsearch_step() -> Figure:
     scores of the previous state with every annotation, 2 weights, 3 context, 4 new state, 5 word.
     """
     with figure_style():
-        figure = Figure(figsize=(6.8, 7.4))
-        axes = figure.add_subplot(xlim=(0, 9.4), ylim=(0, 10.2), aspect="equal")
+        figure = Figure(figsize=(6.1, 6.6))
+        axes = figure.add_subplot(xlim=(0, 9.45), ylim=(0, 10.2), aspect="equal")
         axes.axis("off")
         _encoder(axes)
         _scores_and_weights(axes)
@@ -50,7 +50,7 @@ def _encoder(axes: Axes) -> None:
         _arrow(axes, (x + 0.19, 1.75), (following - 0.49, 1.75))
         _arrow(axes, (following - 0.19, 2.6), (x + 0.49, 2.6))
     for y, name in [(1.75, "forward"), (2.6, "backward"), (3.6, "annotations")]:
-        axes.text(7.65, y, name, va="center", fontsize=10)
+        axes.text(7.6, y, name, va="center", fontsize=10)
 
 
 def _scores_and_weights(axes: Axes) -> None:
@@ -67,15 +67,15 @@ def _scores_and_weights(axes: Axes) -> None:
         axes.text(x, 6.4, rf"$\alpha_{{3{number}}}$", ha="center", va="center", fontsize=11,
                   color="white" if shade > 0.45 else INK)
         _arrow(axes, (x, 6.75), (MIDDLE + 0.16 * (x - MIDDLE), 7.22), wide=0.6 + 4 * shade)
-    _numbered(axes, 1, 7.75, y, "score $s_2$\nwith each $h_j$")
-    _numbered(axes, 2, 7.75, 6.4, "softmax:\nweights")
+    _numbered(axes, 1, 7.6, y, "score $s_2$\nwith all $h_j$")
+    _numbered(axes, 2, 7.6, 6.4, "softmax:\nweights")
 
 
 def _decoder(axes: Axes) -> None:
     """Context, previous state and previous word make the new state; the new state makes the word."""
     _box(axes, MIDDLE, 7.5, 0.95, 0.54, edge=BLUE, wide=1.8)
     axes.text(MIDDLE, 7.5, "$c_3$", ha="center", va="center", fontsize=13)
-    _numbered(axes, 3, 5.25, 7.5, "context: weighted sum of the $h_j$")
+    _numbered(axes, 3, 5.25, 7.5, "context: weighted sum of all $h_j$")
     for x, name in [(LEFT, "$s_2$"), (MIDDLE, "$s_3$")]:
         _box(axes, x, 8.4, 0.95, 0.62)
         axes.text(x, 8.4, name, ha="center", va="center", fontsize=13)
