@@ -1,0 +1,108 @@
+"""Every page as a browser shows it: whole, readable, and by itself."""
+
+LIMIT = 1_500_000  # bytes of everything a page loads, uncompressed
+
+def test_a_page_asks_nothing_of_other_machines(seen, path):
+    assert not seen(path).light.refused, "a request left the site: a badge, a font, or a script from a CDN?"
+
+def test_a_page_loads_whole_and_silently(seen, path):
+    visit = seen(path).light
+    assert not visit.failed, "the page asks for a file that is not in the built book"
+    assert not visit.complaints, "the console complains"
+
+def test_a_page_is_light(seen, path):
+    received = seen(path).light.received
+    total = sum(received.values())
+    heaviest = sorted(received.items(), key=lambda item: -item[1])[:5]
+    assert total <= LIMIT, f"{total:,} bytes; the heaviest are {heaviest}"
+
+def test_a_phone_needs_no_sideways_scrolling(seen, path):
+    probe = seen(path).dark_probe
+    assert probe["overflow"] <= 0, f"wider than 380 px: {probe['sticksOut']}"
+
+def test_text_can_be_read_in_the_light(seen, path):
+    assert not seen(path).light_probe["hardToRead"], "contrast below 4.5 (3 for large text)"
+
+def test_text_can_be_read_in_the_dark(seen, path):
+    probe = seen(path).dark_probe
+    assert probe["theme"] == "dark", "the page does not follow the system's dark mode"
+    assert not probe["hardToRead"], "contrast below 4.5 (3 for large text)"
+
+def test_pictures_have_words_and_a_white_ground(seen, path):
+    light, dark = seen(path).light_probe, seen(path).dark_probe
+    assert not light["withoutWords"], "an image without alternative text"
+    assert not light["broken"], "an image that does not load"
+    assert not dark["notOnWhite"], "in the dark a figure must keep the white it was drawn on"
+
+def test_formulas_are_typeset_and_can_be_heard(seen, path):
+    probe = seen(path).light_probe
+    assert not probe["wrongFormulas"], "MathJax does not understand a formula"
+    assert probe["typeset"] == probe["formulas"], "a formula was not typeset, or has no MathML beside it"
+
+def test_views_are_awake(seen, path):
+    assert not seen(path).light_probe["asleep"], "a view did not start"
+
+def test_views_react_to_a_pointer(visit, chapter):
+    """Hover a control, and if that changes nothing, click it: some word or number of the view must change."""
+    page = visit().open(chapter)
+    for host in page.locator("[data-attn-view]").all():
+        before = host.evaluate("host => host.shadowRoot.innerHTML")
+        now = before
+        for control in host.locator("button:enabled:visible, label:visible").all():
+            control.hover()
+            now = host.evaluate("host => host.shadowRoot.innerHTML")
+            if now == before:
+                control.click()
+                now = host.evaluate("host => host.shadowRoot.innerHTML")
+            if now != before:
+                break
+        assert now != before, f"{host.get_attribute('id')} does not react"
+
+def test_search_finds_a_word(visit):
+    page = visit().open("search.html?q=attention")
+    page.wait_for_selector("#search-results li a", timeout=15_000)
+
+def test_search_can_be_asked_from_a_page(visit, cover):
+    page = visit().open(cover)
+    buttons = page.locator(".search-button-field:visible, .search-button:visible")
+    assert buttons.count() == 1, "the theme's second search button is back"
+    page.keyboard.press("Control+k")
+    page.locator("#pst-search-dialog input[type=search]").fill("query")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results li a", timeout=15_000)
+
+def test_the_reader_can_choose_the_dark(visit, cover):
+    page = visit().open(cover)
+    for _ in range(3):
+        page.locator(".theme-switch-button:visible").first.click()
+        if page.evaluate("document.documentElement.dataset.theme") == "dark":
+            break
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the choice is forgotten"
+
+def test_the_map_fits_the_screen(visit, cover):
+    """One drawing at a time; its words are at least 11 px high on a phone, and its links work by keyboard."""
+    for phone, shown in ((False, "wide"), (True, "narrow")):
+        page = visit(phone=phone).open(cover)
+        assert page.locator("svg.chapter-map:visible").count() == 1
+        drawing = page.locator(f"svg.chapter-map.{shown}")
+        smallest = drawing.evaluate(
+            """svg => {
+                const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+                const size = text => parseFloat(getComputedStyle(text).fontSize);
+                return Math.min(...[...svg.querySelectorAll("text")].map(size)) * scale;
+            }"""
+        )
+        assert smallest >= 11, f"{smallest:.1f} px"
+        drawing.locator("a").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/chapters/00_*")
+
+def test_the_book_works_from_a_folder(visit, book):
+    """No server at all: a double click on the file."""
+    one = visit(home=book.as_uri())
+    one.open("book/notation.html")
+    probe = one.probe()
+    assert not one.complaints and not one.refused and not one.failed
+    assert probe["typeset"] == probe["formulas"] > 0

@@ -1,0 +1,156 @@
+"""The built files, read without a browser: every link leads somewhere, nothing needs a network or kernel."""
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from attncourse_book.address import find_address
+from bs4 import BeautifulSoup
+
+
+@pytest.fixture(scope="session")
+def pages(book) -> dict:
+    """Every built page, parsed, by its path."""
+    files = [file for file in sorted(book.rglob("*.html")) if "_static" not in file.parts]
+    return {file: BeautifulSoup(file.read_text(encoding="utf8"), "html.parser") for file in files}
+
+
+@pytest.fixture(scope="session")
+def chapters(pages) -> dict:
+    return {file: soup for file, soup in pages.items() if file.parent.name == "chapters"}
+
+
+def ids(soup) -> set[str]:
+    named = soup.find_all("a", attrs={"name": True})
+    return {tag["id"] for tag in soup.find_all(id=True)} | {tag["name"] for tag in named}
+
+
+def test_internal_links_resolve(pages, book):
+    """A page renamed, a heading reworded, a picture not copied."""
+    known = {file: ids(soup) for file, soup in pages.items()}
+    broken = []
+    for file, soup in pages.items():
+        for tag in soup.find_all(["a", "link", "img", "script"]):
+            address = tag.get("href") or tag.get("src")
+            if not address or urlsplit(address).scheme or address.startswith("//") or address == "#":
+                continue
+            parts = urlsplit(address)
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            if not target.exists():
+                broken.append(f"{file.relative_to(book)}: {address}")
+            elif parts.fragment and target in known and unquote(parts.fragment) not in known[target]:
+                broken.append(f"{file.relative_to(book)}: {address} (no such place on the page)")
+    assert not broken, "\n".join(broken)
+
+
+def test_nothing_is_loaded_from_elsewhere(pages, book):
+    """Links may lead out; scripts, styles, pictures and frames may not come in."""
+    foreign = [
+        f"{file.relative_to(book)}: {str(tag)[:120]}"
+        for file, soup in pages.items()
+        for tag in soup.find_all(["script", "link", "img", "iframe", "source", "video", "audio", "object"])
+        if re.match(r"(https?:)?//", tag.get("src") or tag.get("href") or tag.get("data") or "")
+        and tag.get("rel") not in (["canonical"], ["license"])
+    ]
+    assert not foreign, "\n".join(foreign)
+
+
+def test_style_sheets_load_nothing_from_elsewhere(book):
+    for sheet in book.rglob("*.css"):
+        text = sheet.read_text(encoding="utf8")
+        assert not re.search(r"url\(\s*['\"]?(https?:)?//|@import\s+['\"]?(url\()?['\"]?https?:", text), sheet
+
+
+def test_no_dead_controls(pages):
+    """A slider of a stored widget moves beside a number that does not."""
+    for file, soup in pages.items():
+        text = str(soup)
+        assert "application/vnd.jupyter.widget" not in text, f"{file}: a stored widget"
+        assert "require.js" not in text and "thebe" not in text.lower(), f"{file}: scripts for a kernel"
+
+
+def test_no_placeholder_is_left(pages):
+    for file, soup in pages.items():
+        assert not soup.find_all("span", class_="attn-launch"), f"{file}: a launch placeholder was not filled"
+
+
+def test_buttons_lead_to_the_address_that_is_set_or_there_are_none(pages):
+    """A made-up address is worse than none."""
+    address = find_address() if "BOOK_HTML" in os.environ else None
+    for file, soup in pages.items():
+        leaving = [a["href"] for a in soup.select(".article-header-buttons a[href^=http]")]
+        leaving += [a["href"] for a in soup.find_all("a", href=True) if "colab.research" in a["href"]]
+        launches = [a["href"] for a in soup.select("a.attn-launch")]
+        if address is None:
+            assert not leaving, f"{file}: a button without an address"
+            assert all(link.endswith("how_to_run.html") for link in launches), file
+        else:
+            assert all(f"github.com/{address.repository}/" in f"{link}/".replace(
+                "colab.research.google.com/github", "github.com") for link in leaving), file
+
+
+def test_a_page_says_what_it_is(pages, book):
+    for file, soup in pages.items():
+        if file.parent.name not in ("book", "api", "chapters"):
+            continue
+        name = file.relative_to(book)
+        assert soup.html.get("lang"), f"{name}: no language"
+        assert soup.title.text.strip(), f"{name}: no title"
+        assert len(soup.find("article").find_all("h1")) == 1, f"{name}: not one heading at the top"
+        for wanted in ({"name": "description"}, {"property": "og:description"}, {"property": "og:title"}):
+            found = soup.find_all("meta", wanted)
+            assert len(found) == 1 and len(found[0]["content"]) > 3, f"{name}: {wanted}"
+
+
+def test_headings_go_down_by_one(pages, book):
+    for file, soup in pages.items():
+        if file.parent.name in ("book", "api", "chapters"):
+            levels = [int(tag.name[1]) for tag in soup.find("article").find_all(re.compile("^h[1-6]$"))]
+            jumps = [pair for pair in zip(levels, levels[1:], strict=False) if pair[1] > pair[0] + 1]
+            assert not jumps, f"{file.relative_to(book)}: {jumps}"
+
+
+def test_the_map_links_what_is_built_and_marks_what_is_coming(pages, chapters, book):
+    soup = pages[book / "book" / "intro.html"]
+    for drawing in soup.select("svg.chapter-map"):
+        linked = {(book / "book" / a["href"]).resolve() for a in drawing.find_all("a")}
+        assert linked == set(chapters), "the map links other chapters than the book has"
+        assert len(drawing.select("g.ready")) == len(chapters)
+        assert len(drawing.select("g.ready, g.coming")) == 12
+        for label in drawing["aria-labelledby"].split():
+            assert drawing.find(id=label).text.strip(), f"{label} says nothing"
+
+
+def test_the_glossary_speaks_two_languages(pages, book):
+    soup = pages[book / "book" / "glossary.html"]
+    terms = soup.select("dl.glossary > dt")
+    assert len(terms) >= 90
+    for english, chinese in zip(terms[::2], terms[1::2], strict=True):
+        assert "lang" not in english.attrs, english.text
+        assert chinese.get("lang") == "zh-Hans", f"{english.text}: no Chinese term beside it"
+        meaning = chinese.find_next_sibling("dd")
+        assert "chapters/" in meaning.find("a")["href"], f"{english.text}: not said where it is introduced"
+    names = [term.text.removesuffix("#").casefold() for term in terms[::2]]
+    assert names == sorted(names)
+
+
+def test_every_reference_can_be_found(pages, book):
+    soup = pages[book / "book" / "references.html"]
+    entries = soup.select("div.citation")
+    assert len(entries) >= 27
+    for entry in entries:
+        assert entry.select_one('a[href*="doi.org"], a[href*="arxiv.org"], a[href^=http]'), entry.text
+
+
+def test_mathjax_is_small(book):
+    """Only what formulas of this book can ask for: one packed script, fonts, a few extensions."""
+    folder = book / "_static" / "mathjax"
+    assert (folder / "mathjax.js").stat().st_size < 300_000
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 700_000
+
+
+def test_unused_icons_are_gone(book):
+    static = book / "_static"
+    assert not list(static.rglob("fontawesome*.js")) and not list(static.rglob("*.map"))
+    assert all(font.stat().st_size < 40_000 for font in static.rglob("fa-*.ttf"))
