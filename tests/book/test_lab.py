@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
 
 CHAPTER = Path(__file__).parents[2] / "chapters" / "00_what_is_attention.ipynb"
@@ -19,7 +19,11 @@ def lab(tmp_path, unused_port):
     """A JupyterLab over a folder that holds one chapter and nothing else; its address."""
     work = tmp_path / "work"
     work.mkdir()
-    shutil.copy(CHAPTER, work)
+    chapter = nbformat.read(CHAPTER, as_version=4)
+    for cell in chapter.cells:  # as handed out: nothing has been run
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(chapter, work / CHAPTER.name)
     # Every cell in the page at once: Lab otherwise draws only those on the screen.
     settings = tmp_path / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
@@ -59,10 +63,12 @@ def test_a_chapter_runs_and_its_explorer_answers(lab, browser):
     page = browser.new_page(viewport={"width": 1200, "height": 900})
     page.goto(f"{lab}lab/tree/{CHAPTER.name}?reset")
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    # Before the kernel is there, Lab would ask which one to start.
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     last = page.locator(".jp-CodeCell").last.locator(".jp-InputPrompt")
-    page.wait_for_function("e => /\\d+/.test(e.textContent)", arg=last.element_handle(), timeout=120_000)
+    page.wait_for_function("e => /\\d+/.test(e.textContent)", arg=last.element_handle(), timeout=180_000)
     assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0, "a cell failed"
 
     explorer = page.locator(".jp-OutputArea-output", has=page.locator(".widget-slider")).last
