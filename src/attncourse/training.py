@@ -1,5 +1,6 @@
 """The training loop of every chapter: seeded, counted in steps, resumable, readable in one screen."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from attncourse.data.vocabulary import PAD
 
 @dataclass
 class History:
-    """What a run recorded, as plain floats: training loss and learning rate per step, dev score per evaluation.
+    """What a run recorded, as plain floats: loss and learning rate per step, dev score per evaluation.
 
     `dev` and `dev_steps` run in parallel; `best_step` is the step whose weights were kept.
     """
@@ -35,11 +36,18 @@ def token_loss(model: nn.Module, batch: Any, *, smoothing: float = 0.0) -> Float
     Args:
         model: a sequence model.
         batch: a `Batch` on the model's device.
-        smoothing: share of the target probability spread over the whole vocabulary.
+        smoothing: share of the probability that is taken from the right token and spread evenly over all
+            others but padding, which is never right (Szegedy et al. 2016, section 7).
     """
-    logits = model(batch.source, batch.source_lengths, batch.target_in).logits
-    return F.cross_entropy(logits.flatten(0, 1).float(), batch.target_out.flatten(), ignore_index=PAD,
-                           label_smoothing=smoothing)
+    logits = model(batch.source, batch.source_lengths, batch.target_in).logits.flatten(0, 1).float()
+    target = batch.target_out.flatten()
+    if not smoothing:
+        return F.cross_entropy(logits, target, ignore_index=PAD)
+    log_probability = logits.log_softmax(-1)
+    right = log_probability.gather(-1, target[:, None]).squeeze(-1)
+    others = log_probability.sum(-1) - log_probability[:, PAD] - right
+    share = smoothing / (logits.shape[-1] - 2)
+    return -((1 - smoothing) * right + share * others)[target != PAD].mean()
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -50,7 +58,7 @@ def pick_device(name: str | None = None) -> torch.device:
     """
     wanted = name or os.environ.get("ATTNCOURSE_DEVICE")
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if wanted is None:
+    if not wanted:
         return torch.device(next(kind for kind, present in there.items() if present))
     if not there.get(wanted.split(":")[0], False):
         present = ", ".join(kind for kind, yes in there.items() if yes)
@@ -85,7 +93,8 @@ def train(
         seed: of dropout and everything else that is drawn during training.
         evaluate: model -> a score on the dev set, lower is better; the best weights are kept.
         evaluate_every: steps between two evaluations.
-        checkpoint: file written at each evaluation; if it exists, the run goes on from it with the same result.
+        checkpoint: file written at each evaluation; if it exists, the run goes on from it, with the result
+            of a run that was never interrupted.
         device: "cpu", "cuda" or "mps"; the best there is if not given.
         progress: show a progress bar on an interactive terminal or notebook.
 
@@ -97,7 +106,7 @@ def train(
     place = pick_device(device)
     model.to(place)
     run = _Run(model, torch.optim.Adam(model.parameters(), lr=learning_rate), steps, place)
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+    with torch.random.fork_rng(devices=run.cuda):
         torch.manual_seed(seed)
         first = run.resume(checkpoint, seed) if checkpoint and Path(checkpoint).exists() else 0
         # Only a person watching sees the bar: it leaves nothing behind in a stored notebook.
@@ -109,7 +118,8 @@ def train(
             last = step + 1 == steps
             if evaluate and (last or (step + 1) % evaluate_every == 0):
                 run.keep_best(evaluate, step + 1)
-                bar.set_postfix(loss=f"{run.history.loss[-1]:.3f}", dev=f"{run.history.dev[-1]:.3f}")
+                score = f"loss {run.history.loss[-1]:.3f}, dev {run.history.dev[-1]:.3f}"
+                bar.set_postfix_str(score, refresh=False)  # to show it now would ignore the delay
                 if checkpoint:
                     run.save(checkpoint, seed, step + 1)
     return run.finish()
@@ -122,18 +132,21 @@ class _Run:
         self.model, self.optimiser, self.place = model, optimiser, place
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
         self.mixed = place.type == "cuda"
+        self.cuda = [place] if self.mixed else []  # devices with random numbers of their own
         self.scaler = torch.amp.GradScaler(enabled=self.mixed)
         self.history = History()
         self.best: dict[str, Tensor] | None = None
 
     def update(self, loss: Callable, batch: Any, clip: float, step: int) -> None:
         """One step: forward, backward, clip, move."""
-        with torch.autocast(self.place.type, dtype=torch.float16, enabled=self.mixed):
+        with torch.autocast("cuda", dtype=torch.float16, enabled=self.mixed):
             value = loss(self.model, batch)
+        if value.dim():
+            raise ValueError(f"loss returned a tensor of shape {tuple(value.shape)}: it must be one number")
         if not torch.isfinite(value):
-            raise FloatingPointError(f"the loss is {value.item()} at step {step}: lower learning_rate "
-                                     f"(now {self.schedule.get_last_lr()[0]:.2g}), or look for a division by 0 "
-                                     "or a log of 0 in the loss")
+            rate = self.schedule.get_last_lr()[0]
+            raise FloatingPointError(f"the loss is {value.item()} at step {step}: lower learning_rate (now "
+                                     f"{rate:.2g}), or look for a division by 0 or a log of 0 in the loss")
         self.optimiser.zero_grad(set_to_none=True)
         self.scaler.scale(value).backward()
         self.scaler.unscale_(self.optimiser)  # clip the true gradients, not the scaled ones
@@ -147,8 +160,11 @@ class _Run:
     def keep_best(self, evaluate: Callable[[nn.Module], float], step: int) -> None:
         """Evaluate on the dev set, and remember the weights if they are the best so far."""
         self.model.eval()
-        with torch.no_grad():
+        # What evaluation draws must not change the training: the result is the same however often we look.
+        with torch.no_grad(), torch.random.fork_rng(devices=self.cuda):
             score = float(evaluate(self.model))
+        if math.isnan(score):
+            raise FloatingPointError(f"evaluate returned nan after step {step}: it must return a number")
         if self.best is None or score < min(self.history.dev):
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
             self.history.best_step = step
@@ -168,6 +184,7 @@ class _Run:
         path.parent.mkdir(parents=True, exist_ok=True)
         state = {
             "step": step, "seed": seed, "steps": self.schedule.T_max,
+            "learning_rate": self.schedule.base_lrs[0],
             "model": self.model.state_dict(), "best": self.best,
             "optimiser": self.optimiser.state_dict(), "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(), "history": vars(self.history),
@@ -180,12 +197,17 @@ class _Run:
 
     def resume(self, checkpoint: str | Path, seed: int) -> int:
         """Load a checkpoint and return the step to go on from."""
-        state = torch.load(checkpoint, map_location=self.place, weights_only=True)
-        mine = {"seed": seed, "steps": self.schedule.T_max}
+        mine = {"seed": seed, "steps": self.schedule.T_max, "learning_rate": self.schedule.base_lrs[0]}
+        try:
+            state = torch.load(checkpoint, map_location=self.place, weights_only=True)
+            theirs = {name: state[name] for name in mine}
+        except Exception as error:  # a file can be broken in as many ways as torch.load has errors
+            raise ValueError(f"checkpoint {checkpoint} was not written by train, or is damaged ({error!r}): "
+                             "delete it, or name another file") from error
         for name, value in mine.items():
-            if state[name] != value:
-                raise ValueError(f"checkpoint {checkpoint} was made with {name} = {state[name]}, and this run has "
-                                 f"{name} = {value}: use the same, or another file")
+            if theirs[name] != value:
+                raise ValueError(f"checkpoint {checkpoint} was made with {name} = {theirs[name]}, and this "
+                                 f"run has {name} = {value}: use the same, or another file")
         try:
             self.model.load_state_dict(state["model"])
         except RuntimeError as error:

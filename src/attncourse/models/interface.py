@@ -12,8 +12,8 @@ from torch import Tensor
 class Step(NamedTuple):
     """One decoding step: scores over the target vocabulary, the new state, and where the model looked.
 
-    Shapes: logits (batch, vocabulary); state a tuple of tensors, batch first; weights (batch, source), or None
-    for a model that does not attend.
+    Shapes: logits (batch, vocabulary); state a tuple of tensors, batch first; weights (batch, source), or
+    None for a model that does not attend.
     """
 
     logits: Float[Tensor, "batch vocabulary"]
@@ -22,14 +22,17 @@ class Step(NamedTuple):
 
 
 class Output(NamedTuple):
-    """All steps of a known target: logits (batch, target, vocabulary), weights (batch, target, source) or None."""
+    """All steps of a known target.
+
+    Shapes: logits (batch, target, vocabulary); weights (batch, target, source), or None.
+    """
 
     logits: Float[Tensor, "batch target vocabulary"]
     weights: Float[Tensor, "batch target source"] | None
 
 
 class SequenceModel(Protocol):
-    """The interface. Memory and state are named tuples of batch-first tensors, so a beam can reorder their rows."""
+    """The interface. Memory and state are named tuples of batch-first tensors: a beam reorders their rows."""
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, "batch"]
@@ -37,12 +40,17 @@ class SequenceModel(Protocol):
         """Read the source once; return what the decoder looks at (memory) and where it starts (state)."""
         ...
 
-    def step(self, token: Int[Tensor, "batch"], state: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> Step:
+    def step(
+        self, token: Int[Tensor, "batch"], state: tuple[Tensor, ...], memory: tuple[Tensor, ...]
+    ) -> Step:
         """Score the next word, given the previous one."""
         ...
 
     def __call__(
-        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, "batch"], target: Int[Tensor, "batch target"]
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, "batch"],
+        target: Int[Tensor, "batch target"],
     ) -> Output:
-        """Score every next word of a known target (teacher forcing); `target` begins with the start symbol."""
+        """Score every next word of a known target, which begins with the start symbol (teacher forcing)."""
         ...

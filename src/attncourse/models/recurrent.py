@@ -3,51 +3,97 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from attncourse.attention import padding_mask
 
 
-def checked_source(source: Tensor, lengths: Tensor) -> Int[Tensor, "batch source"]:
-    """The source, if it is (batch, source) integers with one length per row; with one column at least.
+def checked_source(source: Tensor, lengths: Tensor, words: nn.Embedding) -> Int[Tensor, "batch source"]:
+    """The source, if it is (batch, source) ids of known words, a length per row; with one column at least.
 
     Raises:
-        TypeError: ids that are not integers.
-        ValueError: another shape, or a length that does not fit.
+        TypeError: ids or lengths that are not integers.
+        ValueError: another shape, a length that does not fit, or an id that `words` does not hold.
     """
-    if source.is_floating_point():
-        raise TypeError(f"source is {source.dtype}: it must hold integer token ids")
-    if source.dim() != 2:
-        raise ValueError(f"source has shape {tuple(source.shape)}: it must have shape (batch, source)")
+    _check_ids("source", source, words)
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise TypeError(f"lengths are {lengths.dtype}: they must be integers, one per row of source")
     if lengths.shape != source.shape[:1]:
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}: source has {source.shape[0]} rows, "
                          "and each needs one length")
     if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= source.shape[1]:
         raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
                          f"they must lie between 0 and the {source.shape[1]} positions of source")
-    # A batch of empty sources has no columns. One more, hidden by the lengths, lets all that follows run as ever.
+    # A batch of empty sources has no columns. One, hidden by the lengths, lets all that follows run as ever.
     return source if source.shape[1] else source.new_zeros(len(source), 1)
 
 
+def check_target(target: Tensor, source: Tensor, words: nn.Embedding) -> None:
+    """Refuse a target that is not (batch, target) ids of known words, one row for each row of the source.
+
+    Raises:
+        TypeError: ids that are not integers.
+        ValueError: another shape, or an id that `words` does not hold.
+    """
+    _check_ids("target", target, words)
+    if len(target) != len(source):
+        raise ValueError(f"target has {len(target)} rows and source has {len(source)}: give one for each")
+    if not target.shape[1]:
+        raise ValueError("target has no columns: it begins with the start symbol, so it has one at least")
+
+
+def _check_ids(name: str, ids: Tensor, words: nn.Embedding) -> None:
+    if ids.is_floating_point() or ids.dtype == torch.bool:
+        raise TypeError(f"{name} is {ids.dtype}: it must hold integer token ids")
+    if ids.dim() != 2:
+        raise ValueError(f"{name} has shape {tuple(ids.shape)}: it must have shape (batch, {name})")
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < words.num_embeddings:
+        raise ValueError(f"{name} holds ids from {int(ids.min())} to {int(ids.max())}: this model was built "
+                         f"for a vocabulary of {words.num_embeddings}, ids 0 to {words.num_embeddings - 1}")
+
+
 def read_sequence(
-    rnn: nn.GRU, embedded: Float[Tensor, "batch source embedding"], lengths: Int[Tensor, "batch"]
-) -> tuple[Float[Tensor, "batch source states"], Float[Tensor, "batch directions hidden"]]:
+    rnn: nn.GRU,
+    embedded: Float[Tensor, "batch source embedding"],
+    lengths: Int[Tensor, "batch"],
+    *,
+    backward: bool = False,
+) -> tuple[Float[Tensor, "batch source hidden"], Float[Tensor, "batch hidden"]]:
     """Run a one-layer GRU over each row up to its true length; rows may come in any order, and may be empty.
 
-    Returns the states at every position (zero after the end of a row) and the final state of each direction
-    (after the last word for the forward one, after the first word for the backward one; zero for an empty row).
+    Reads a row from its first word to its last or, if `backward`, from its last word to its first.
+
+    Returns:
+        The states, each at the position of the word that was read (zero after the end of a row), and the
+        final state, when all words are read (zero for an empty row).
     """
-    # Packing refuses a row of length 0. Such a row is read as one padding word, then set to zero.
-    packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-    states, final = rnn(packed)
-    states, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
-    filled = (lengths > 0)[:, None, None]
-    return states * filled, final.transpose(0, 1) * filled
+    # In the order of reading all padding comes last, so no word's state depends on it. A packed batch would
+    # not compute it at all; but on a CPU the gradient of a packed batch takes twice as long.
+    if backward:
+        embedded = mirror(embedded, lengths)
+    states, _ = rnn(embedded)
+    if backward:
+        states = mirror(states, lengths)
+    states = states.masked_fill(~padding_mask(lengths, states.shape[1]).transpose(1, 2), 0.0)
+    last = torch.zeros_like(lengths) if backward else (lengths - 1).clamp(min=0)
+    return states, states[torch.arange(len(states), device=states.device), last]
+
+
+def mirror(
+    vectors: Float[Tensor, "batch source width"], lengths: Int[Tensor, "batch"]
+) -> Float[Tensor, "batch source width"]:
+    """Each row with its real positions in reverse order; the padding stays where it is."""
+    position = torch.arange(vectors.shape[1], device=vectors.device)
+    opposite = lengths[:, None] - 1 - position
+    order = torch.where(opposite >= 0, opposite, position)
+    return vectors.gather(1, order[..., None].expand_as(vectors))
 
 
 class DeepOutput(nn.Module):
     """Next-word scores from state, previous word and context, through one maxout layer.
 
     t = max over pairs of (U s + V y + C c), logits = W t  (Bahdanau et al. 2015, appendix A.2.2; maxout from
-    Goodfellow et al. 2013). The main text (eq. 4) reads the new state s_i, the appendix s_{i-1}: we follow eq. 4.
+    Goodfellow et al. 2013). The main text (eq. 4) reads the new state s_i, the appendix s_{i-1}: we follow
+    eq. 4.
 
     Args:
         inputs: widths of state, embedding and context added up.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncourse.attention import AdditiveScore, attend, padding_mask
 from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, checked_source, read_sequence
+from attncourse.models.recurrent import DeepOutput, check_target, checked_source, read_sequence
 from attncourse.models.seq2seq import DecoderState
 
 
@@ -54,7 +54,8 @@ class RNNSearch(nn.Module):
         super().__init__()
         self.source_embedding = nn.Embedding(source_vocabulary, embedding)
         self.target_embedding = nn.Embedding(target_vocabulary, embedding)
-        self.encoder = nn.GRU(embedding, hidden, batch_first=True, bidirectional=True)
+        self.forward_encoder = nn.GRU(embedding, hidden, batch_first=True)
+        self.backward_encoder = nn.GRU(embedding, hidden, batch_first=True)
         self.start = nn.Linear(hidden, hidden)                           # W_s
         self.score = AdditiveScore(hidden, 2 * hidden, width or hidden)  # a
         self.cell = nn.GRUCell(embedding + 2 * hidden, hidden)           # f
@@ -66,13 +67,17 @@ class RNNSearch(nn.Module):
         """Annotate every source word; project the annotations once; start from the backward state at word 1.
 
         Raises:
-            ValueError: shapes of `source` and `lengths` do not fit.
+            TypeError: `source` or `lengths` are not integers.
+            ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
-        source = checked_source(source, lengths)
-        annotations, final = read_sequence(self.encoder, self.source_embedding(source), lengths)
+        source = checked_source(source, lengths, self.source_embedding)
+        words = self.source_embedding(source)
+        forwards, _ = read_sequence(self.forward_encoder, words, lengths)
+        backwards, at_word_1 = read_sequence(self.backward_encoder, words, lengths, backward=True)
+        annotations = torch.cat([forwards, backwards], dim=-1)
         mask = padding_mask(lengths, source.shape[1])
         memory = Annotations(annotations, self.score.project_keys(annotations), mask)
-        return memory, DecoderState(self.start(final[:, 1]).tanh())
+        return memory, DecoderState(self.start(at_word_1).tanh())
 
     def step(self, token: Int[Tensor, "batch"], state: DecoderState, memory: Annotations) -> Step:
         """Look back at the source, then score the next word."""
@@ -88,6 +93,7 @@ class RNNSearch(nn.Module):
     ) -> Output:
         """Score every next word of a known target; the states depend on each other, so this is a loop."""
         memory, (hidden,) = self.encode(source, lengths)
+        check_target(target, source, self.target_embedding)
         words = self.target_embedding(target)
         steps = []
         for word in words.unbind(1):
@@ -101,5 +107,5 @@ class RNNSearch(nn.Module):
         """s_{i-1} -> alpha_i -> c_i -> s_i."""
         score = partial(self.score, projected_keys=memory.projected)
         read = attend(hidden[:, None], memory.annotations, memory.annotations, score=score, mask=memory.mask)
-        context, weights = read.context[:, 0], read.weights[:, 0]
+        context, weights = read.context.squeeze(1), read.weights.squeeze(1)
         return self.cell(torch.cat([word, context], dim=-1), hidden), context, weights

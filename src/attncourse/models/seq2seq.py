@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attncourse.attention import masked_softmax, padding_mask
 from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, checked_source, read_sequence
+from attncourse.models.recurrent import DeepOutput, check_target, checked_source, read_sequence
 
 CONTEXTS = ("last", "mapped", "mean", "max")
 
@@ -74,13 +74,13 @@ class Seq2Seq(nn.Module):
         """Press the source into c; return it with the decoder's first state.
 
         Raises:
-            ValueError: shapes of `source` and `lengths` do not fit.
+            TypeError: `source` or `lengths` are not integers.
+            ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
-        source = checked_source(source, lengths)
-        if self.reverse:
-            source = reverse_words(source, lengths)
-        states, final = read_sequence(self.encoder, self.source_embedding(source), lengths)
-        c = self._summary(states, final[:, 0], lengths)
+        source = checked_source(source, lengths, self.source_embedding)
+        words = self.source_embedding(source)
+        states, last = read_sequence(self.encoder, words, lengths, backward=self.reverse)
+        c = self._summary(states, last, lengths)
         return FixedContext(c), DecoderState(self.start(c).tanh())
 
     def _summary(self, states: Tensor, last: Tensor, lengths: Tensor) -> Float[Tensor, "batch hidden"]:
@@ -109,6 +109,7 @@ class Seq2Seq(nn.Module):
     ) -> Output:
         """Score every next word of a known target in one pass over it (teacher forcing)."""
         memory, state = self.encode(source, lengths)
+        check_target(target, source, self.target_embedding)
         return Output(self._decode(target, state, memory)[0], None)
 
     def _decode(self, target: Tensor, state: DecoderState, memory: FixedContext) -> tuple[Tensor, Tensor]:
@@ -116,10 +117,3 @@ class Seq2Seq(nn.Module):
         context = memory.context[:, None].expand(-1, target.shape[1], -1)
         states, final = self.decoder(torch.cat([words, context], dim=-1), state.hidden[None].contiguous())
         return self.output(states, words, context), final[0]
-
-
-def reverse_words(source: Int[Tensor, "batch source"], lengths: Int[Tensor, "batch"]) -> Int[Tensor, "batch source"]:
-    """Each row with its real words in reverse order; the padding stays where it is."""
-    positions = torch.arange(source.shape[1], device=source.device).expand_as(source)
-    mirrored = lengths[:, None] - 1 - positions
-    return source.gather(1, torch.where(mirrored >= 0, mirrored, positions))

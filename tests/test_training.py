@@ -1,0 +1,516 @@
+"""The training loop: what it counts, what it draws, what it keeps; an interruption changes nothing."""
+
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from math import inf, log, nan
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+from attncourse.data.pairs import Batches, Pair, collate
+from attncourse.data.vocabulary import END, PAD, START, Vocabulary
+from attncourse.decoding import greedy
+from attncourse.models import RNNSearch
+from attncourse.training import History, pick_device, token_loss, train
+
+LETTERS = Vocabulary(list("abcdef"))
+WORDS = """abc fed cab dab bead face deaf fade cafe abed decaf faced bed fab ace ebb add"""
+COPIES = [Pair(tuple(word), tuple(word)) for word in WORDS.split()]
+
+
+class Numbers(NamedTuple):
+    """The least that a batch must be."""
+
+    x: torch.Tensor
+
+    def to(self, device):
+        return Numbers(self.x.to(device))
+
+
+class Noisy(nn.Module):
+    """A small network with dropout, so that the state of the random numbers matters."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Dropout(0.5), nn.Linear(width, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def noisy(width=4) -> Noisy:
+    torch.manual_seed(0)
+    return Noisy(width)
+
+
+def numbers(count=64) -> list[Numbers]:
+    generator = torch.Generator().manual_seed(1)
+    return [Numbers(torch.randn(8, 3, generator=generator)) for _ in range(count)]
+
+
+def square(model, batch):
+    return (model(batch.x) - batch.x.sum(-1, keepdim=True)).square().mean()
+
+
+def weights(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def quietly(model, loss=square, batches=None, **options):
+    options = {"steps": 6, "device": "cpu", "progress": False, **options}
+    return train(model, loss, numbers() if batches is None else batches, **options)
+
+
+# --- The loss ----------------------------------------------------------------------------------------------
+
+
+def says(logits, target_out):
+    """token_loss of a model that says these logits."""
+    model = lambda *_: SimpleNamespace(logits=logits)  # noqa: E731
+    batch = SimpleNamespace(source=None, source_lengths=None, target_in=None, target_out=target_out)
+    return lambda **options: token_loss(model, batch, **options)
+
+
+def test_padding_does_not_count_in_the_loss():
+    """C01: counted, the easy padding would make the loss 0.5903."""
+    logits = torch.tensor([[[2.0, 0, 0], [0, 3, 0], [5, 0, 0], [5, 0, 0]]])
+    loss = says(logits, torch.tensor([[1, 1, PAD, PAD]]))()
+    assert loss.item() == pytest.approx(1.1672, abs=5e-5), "is the padding averaged in?"
+
+
+@pytest.mark.parametrize("padding", [0, 7])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_uniform_scores_cost_the_log_of_the_vocabulary(padding, smoothing):
+    """C01: whatever the padding. A batch without any must work too (C04)."""
+    target = torch.tensor([[1, 2, 3] + [PAD] * padding])
+    loss = says(torch.zeros(1, 3 + padding, 4), target)(smoothing=smoothing)
+    assert loss.item() == pytest.approx(log(4), abs=1e-6)
+
+
+def test_the_loss_counts_as_many_tokens_as_the_target_has_and_the_end():
+    """B01: START 5 6 is read, 5 6 END is to be said; three answers, whatever pads the batch."""
+    batch = collate([Pair(("a",), ("b", "c")), Pair(("a",), tuple("abcde"))], LETTERS, LETTERS)
+    assert batch.target_in[0].tolist() == [START, 5, 6, PAD, PAD, PAD]
+    assert batch.target_out[0].tolist() == [5, 6, END, PAD, PAD, PAD]
+    logits = torch.zeros(2, 6, len(LETTERS), requires_grad=True)
+    says(logits, batch.target_out)().backward()
+    counted = (logits.grad != 0).any(-1).sum(-1)
+    assert counted.tolist() == [3, 6]
+
+
+def test_smoothing_gives_padding_no_share():
+    """C04: of 0.4, the three wrong words get a third each; padding is never right and gets nothing."""
+    probability = torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1])
+    expected = torch.tensor([0.0, 0.4 / 3, 0.6, 0.4 / 3, 0.4 / 3])
+    loss = says(probability.log()[None, None], torch.tensor([[2]]))(smoothing=0.4)
+    assert loss.item() == pytest.approx(-(expected * probability.log()).sum().item(), abs=1e-6)
+    uniform = says(torch.zeros(1, 2, 5), torch.tensor([[2, PAD]]))(smoothing=0.4)
+    entropy = -sum(p * log(p) for p in expected.tolist() if p)
+    assert uniform.item() - entropy == pytest.approx(0.4970, abs=5e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.4])
+def test_certain_scores_do_not_make_the_loss_infinite(smoothing):
+    """C04: a log of a probability that was rounded to 0 would."""
+    assert says(torch.tensor([[[0.0, 1e4, 0, -1e4]]]), torch.tensor([[3]]))(smoothing=smoothing).isfinite()
+
+
+# --- One step ----------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_clipped_before_the_step(monkeypatch):
+    """C06: of a gradient [60, 80], clipped to norm 1, plain descent at rate 1 makes [-0.6, -0.8]."""
+    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    slope = Numbers(torch.tensor([60.0, 80.0]))
+    quietly(model, lambda model, batch: (model.weight * batch.x).sum(), [slope], steps=1, learning_rate=1.0)
+    expected = torch.tensor([[-0.6, -0.8]])
+    torch.testing.assert_close(model.weight.data, expected, msg="clipped too late, or never")
+
+
+def test_without_a_limit_nothing_is_clipped(monkeypatch):
+    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    slope = Numbers(torch.tensor([60.0, 80.0]))
+    quietly(model, lambda model, batch: (model.weight * batch.x).sum(), [slope], steps=1, learning_rate=1.0,
+            clip=inf)
+    torch.testing.assert_close(model.weight.data, torch.tensor([[-60.0, -80.0]]))
+
+
+def test_the_learning_rate_falls_from_the_given_one_to_zero_by_a_cosine():
+    history = quietly(noisy(), steps=8, learning_rate=0.02)
+    assert history.learning_rate[0] == 0.02 and history.learning_rate == sorted(history.learning_rate)[::-1]
+    assert history.learning_rate[4] == pytest.approx(0.01), "half-way down at half time"
+    assert 0 < history.learning_rate[-1] < 0.001, "the last step must still move"
+
+
+def test_step_k_gets_batch_k():
+    seen = []
+
+    def loss(model, batch):
+        seen.append(batch.x)
+        return square(model, batch)
+
+    batches = numbers(5)
+    quietly(noisy(), loss, batches, steps=5)
+    assert all(torch.equal(x, batch.x) for x, batch in zip(seen, batches, strict=True))
+
+
+def test_a_run_keeps_numbers_and_not_graphs():
+    """C11: a loss tensor in the history keeps its whole graph alive, and memory grows with every step."""
+    seen = []
+
+    def loss(model, batch):
+        predicted = model(batch.x)
+        seen.append(weakref.ref(predicted))
+        return predicted.square().mean()
+
+    history = quietly(noisy(), loss, steps=3, evaluate=lambda model: 1.0, evaluate_every=1)
+    gc.collect()
+    assert seen[0]() is None, "the predictions of the first step are still alive"
+    for values in (history.loss, history.learning_rate, history.dev):
+        assert [type(value) for value in values] == [float] * 3
+
+
+def test_training_and_evaluation_have_their_modes():
+    """Dropout left on in evaluation, or off in training after the first evaluation."""
+    modes = []
+
+    def loss(model, batch):
+        modes.append(("train", model.training))
+        return square(model, batch)
+
+    def evaluate(model):
+        assert not torch.is_grad_enabled()
+        modes.append(("evaluate", model.training))
+        return 1.0
+
+    model = noisy()
+    quietly(model, loss, steps=4, evaluate=evaluate, evaluate_every=2)
+    assert modes == [("train", True), ("train", True), ("evaluate", False)] * 2
+    assert not model.training, "a trained model is handed back ready for use"
+
+
+# --- Random numbers ----------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    """C12: with dropout in the model, on any day."""
+    models = [noisy() for _ in range(3)]
+    for model, seed in zip(models, (0, 0, 1), strict=True):
+        torch.rand(seed + 1)  # what was drawn before must not matter
+        quietly(model, seed=seed)
+    assert torch.equal(weights(models[0]), weights(models[1])), "two runs with one seed differ"
+    assert not torch.equal(weights(models[0]), weights(models[2])), "the seed changes nothing: is it used?"
+
+
+def test_the_caller_s_random_numbers_are_left_alone():
+    """A cell that trains must not change what the next cell draws."""
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    model = noisy()
+    torch.manual_seed(3)
+    quietly(model, evaluate=lambda model: 1.0, evaluate_every=2)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_how_often_we_evaluate_does_not_change_the_training():
+    """C12: an evaluation that shuffles or samples must not take random numbers from the training."""
+    often, never = noisy(), noisy()
+    scores = iter([3.0, 2.0, 1.0])  # the last is the best, so its weights are kept
+    history = quietly(often, evaluate=lambda model: next(scores) + 0 * torch.rand(5).sum(), evaluate_every=2)
+    assert history.best_step == 6
+    quietly(never)
+    assert torch.equal(weights(often), weights(never))
+
+
+def test_the_order_of_the_batches_is_fixed_by_their_seed():
+    """C12: twice the same two epochs, the second in another order than the first."""
+    def order(seed):
+        batches = Batches(COPIES, LETTERS, LETTERS, size=4, seed=seed)
+        return [batches[step].source.tolist() for step in range(2 * len(batches))]
+
+    first, again = order(0), order(0)
+    half = len(first) // 2
+    assert first == again and first[:half] != first[half:] and first != order(1)
+
+
+# --- Interruptions -----------------------------------------------------------------------------------------
+
+
+def interrupted(at):
+    """A loss that is interrupted at a call, as a person would."""
+    calls = iter(range(10_000))
+
+    def loss(model, batch):
+        if next(calls) == at:
+            raise KeyboardInterrupt
+        return square(model, batch)
+
+    return loss
+
+
+def dev_score(model):
+    return square(model, numbers(1)[0]).item()
+
+
+@pytest.mark.parametrize("at", [3, 4, 7, 11])
+def test_a_run_that_was_interrupted_ends_where_it_would_have(at, tmp_path):
+    """Weights, optimiser, schedule, history and random numbers: bit for bit, with dropout in the model."""
+    options = {"steps": 12, "evaluate": dev_score, "evaluate_every": 3}
+    whole = noisy()
+    expected = quietly(whole, **options)
+    broken, checkpoint = noisy(), tmp_path / "new folder" / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        quietly(broken, interrupted(at), checkpoint=checkpoint, **options)
+    torch.manual_seed(99)
+    resumed = Noisy()  # other weights: all must come from the file
+    history = quietly(resumed, checkpoint=checkpoint, **options)
+    assert torch.equal(weights(resumed), weights(whole)), "the resumed run went another way"
+    assert history == expected
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    options = {"steps": 4, "evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}
+    first, second = noisy(), noisy()
+    expected = quietly(first, **options)
+    assert quietly(second, interrupted(0), **options) == expected
+    assert torch.equal(weights(second), weights(first))
+
+
+def test_a_checkpoint_that_was_cut_off_while_written_is_never_used(tmp_path, monkeypatch):
+    """A file written in place is half a file if the machine stops: the one before must still be whole."""
+    checkpoint = tmp_path / "run.pt"
+    options = {"steps": 8, "evaluate": dev_score, "evaluate_every": 2, "checkpoint": checkpoint}
+    real, saved = torch.save, []
+
+    def save(state, path):
+        if len(saved) == 2:
+            path.write_bytes(b"half")
+            raise OSError("no space left")
+        saved.append(path)
+        real(state, path)
+
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(OSError, match="no space left"):
+        quietly(noisy(), **options)
+    assert torch.load(checkpoint, weights_only=True)["step"] == 4, "the last whole checkpoint is gone"
+    monkeypatch.undo()
+    resumed, whole = noisy(), noisy()
+    quietly(resumed, **options)
+    quietly(whole, **{**options, "checkpoint": None})
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_a_checkpoint_opens_without_trusting_it(tmp_path):
+    """C09: tensors and plain containers only."""
+    quietly(noisy(), evaluate=dev_score, evaluate_every=2, checkpoint=tmp_path / "run.pt")
+    assert torch.load(tmp_path / "run.pt", weights_only=True)["step"] == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"seed": 1}, ["seed = 0", "seed = 1"]), ({"steps": 8}, ["steps = 6", "steps = 8"]),
+     ({"learning_rate": 0.1}, ["learning_rate = 0.003", "learning_rate = 0.1"])],
+)
+def test_a_checkpoint_of_another_run_is_refused(change, words, tmp_path):
+    options = {"evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}
+    quietly(noisy(), **options)
+    with pytest.raises(ValueError) as caught:
+        quietly(noisy(), **options, **change)
+    assert all(word in str(caught.value) for word in ["run.pt", *words]), str(caught.value)
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    """C09: the message must name the file and the sizes that clash."""
+    options = {"evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}
+    quietly(noisy(4), **options)
+    with pytest.raises(ValueError) as caught:
+        quietly(noisy(5), **options)
+    words = ["run.pt", "model", "[4, 3]", "[5, 3]"]
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
+    options = {"evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}
+    half, weights_only = lambda path: path.write_bytes(b"half"), lambda path: torch.save({"weight": 1}, path)
+    for write in (half, weights_only):
+        write(tmp_path / "run.pt")
+        with pytest.raises(ValueError, match=r"run\.pt was not written by train"):
+            quietly(noisy(), **options)
+
+
+def test_the_best_weights_are_kept():
+    """The last weights are not the best: a reference in place of a copy would move on with the training."""
+    model, scores, seen = noisy(), iter([2.0, 1.0, 1.0, 3.0]), []
+
+    def evaluate(model):
+        seen.append(weights(model))
+        return next(scores)
+
+    history = quietly(model, steps=8, evaluate=evaluate, evaluate_every=2)
+    assert history.dev == [2, 1, 1, 3] and history.dev_steps == [2, 4, 6, 8] and history.best_step == 4
+    assert torch.equal(weights(model), seen[1]), "the weights handed back are not those of the best score"
+
+
+def test_the_last_step_is_always_evaluated():
+    history = quietly(noisy(), steps=5, evaluate=dev_score, evaluate_every=2)
+    assert history.dev_steps == [2, 4, 5]
+
+
+# --- What goes wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [nan, inf])
+def test_a_loss_that_is_not_finite_stops_the_run_before_it_spoils_the_weights(value):
+    model = noisy()
+
+    def loss(model, batch):
+        return square(model, batch) * (value if batch is batches[2] else 1)
+
+    batches = [SimpleNamespace(x=batch.x) for batch in numbers(4)]
+    for batch in batches:
+        batch.to = lambda device, batch=batch: batch
+    with pytest.raises(FloatingPointError) as caught:
+        quietly(model, loss, batches, steps=4)
+    words = [str(value), "step 2", "learning_rate"]
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert weights(model).isfinite().all()
+
+
+def test_a_dev_score_that_is_nan_stops_the_run():
+    """No number is lower than NaN: the first evaluation would stay the best for ever."""
+    with pytest.raises(FloatingPointError, match="evaluate returned nan after step 2"):
+        quietly(noisy(), evaluate=lambda model: nan, evaluate_every=2)
+
+
+def test_an_infinite_dev_score_is_only_a_bad_one():
+    scores = iter([inf, 5.0, inf])
+    assert quietly(noisy(), evaluate=lambda model: next(scores), evaluate_every=2).best_step == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"steps": 0}, ["steps", "0", "at least 1"]),
+        ({"learning_rate": 0.0}, ["learning_rate", "0.0", "positive"]),
+        ({"learning_rate": nan}, ["learning_rate", "nan", "positive"]),
+        ({"clip": -1.0}, ["clip", "-1.0", "positive"]),
+        ({"evaluate": dev_score}, ["evaluate_every", "both"]),
+        ({"evaluate_every": 2}, ["evaluate", "both"]),
+        ({"evaluate": dev_score, "evaluate_every": 0}, ["evaluate_every", "0", "at least 1"]),
+        ({"checkpoint": "run.pt"}, ["checkpoint", "evaluate"]),
+        ({"device": "tpu"}, ["device", "'tpu'", "cpu"]),
+        ({"loss": lambda model, batch: model(batch.x)}, ["loss", "(8, 1)", "one number"]),
+    ],
+)
+def test_bad_arguments_are_named(options, words):
+    with pytest.raises(ValueError) as caught:
+        quietly(noisy(), **options)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+# --- Devices -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "wanted", "expected"),
+    [
+        (True, True, None, "cuda"), (False, True, None, "mps"), (False, False, None, "cpu"),
+        (True, True, "", "cuda"), (True, True, "cpu", "cpu"), (True, True, "mps", "mps"),
+        (True, False, "cuda:0", "cuda:0"),
+    ],
+)
+def test_the_best_device_is_picked_and_the_environment_overrides(cuda, mps, wanted, expected, monkeypatch):
+    """C15: CUDA, then MPS, then the CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.delenv("ATTNCOURSE_DEVICE", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("ATTNCOURSE_DEVICE", wanted)
+    assert pick_device() == torch.device(expected)
+    assert pick_device("cpu") == torch.device("cpu"), "what is asked for by name wins"
+
+
+def test_a_device_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("ATTNCOURSE_DEVICE", "cuda")
+    with pytest.raises(ValueError, match="'cuda'.*this machine has.*cpu"):
+        pick_device()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_training_on_a_gpu_uses_mixed_precision_and_learns():
+    """C06: with a scaled loss, the gradients are unscaled before they are clipped."""
+    model = RNNSearch(len(LETTERS), len(LETTERS), embedding=16, hidden=32)
+    history = train(model, token_loss, Batches(COPIES, LETTERS, LETTERS, size=16), steps=60, device="cuda",
+                    learning_rate=1e-2, progress=False)
+    assert history.loss[-1] < 0.5 * history.loss[0]
+
+
+# --- Progress ----------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("ipywidgets", "IPython"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocked())
+import torch, tqdm
+from attncourse import training
+delay = float(sys.argv[1])
+training.tqdm = lambda *args, **options: tqdm.tqdm(*args, **{**options, "delay": delay})
+class Batch:
+    def to(self, device): return self
+loss = lambda model, batch: model.weight.square().sum()
+training.train(torch.nn.Linear(2, 2), loss, [Batch()] * 9, steps=9, device="cpu",
+               evaluate=lambda model: 1.0, evaluate_every=3)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("quiet", "delay", "shown"),
+    [("", 0, True), ("", 60, False), ("1", 0, False)],
+    ids=["watched", "over before it is worth a bar", "stored"],
+)
+def test_progress_needs_no_widgets_and_leaves_nothing_behind(quiet, delay, shown):
+    """F06: without ipywidgets a bar raised NameError, or left its raw form in the output."""
+    run = subprocess.run([sys.executable, "-c", PROGRAM, str(delay)], capture_output=True,
+                         env={**os.environ, "ATTNCOURSE_QUIET": quiet})
+    assert run.returncode == 0, run.stderr.decode()
+    assert run.stdout.decode().split() == ["done"]
+    assert b"HBox" not in run.stderr and b"Warning" not in run.stderr
+    if shown:
+        assert b"/9" in run.stderr, "a person watching sees no bar"
+        assert run.stderr.rsplit(b"\r", 1)[-1] == b"", "the bar is not wiped when the run is over"
+    else:
+        assert run.stderr == b"", "something of the bar is left behind"
+
+
+# --- Learning ----------------------------------------------------------------------------------------------
+
+
+def test_a_small_translator_learns_to_copy():
+    """Everything together: data, model, loss, loop, decoding."""
+    torch.manual_seed(0)
+    model = RNNSearch(len(LETTERS), len(LETTERS), embedding=12, hidden=24)
+    batches = Batches(COPIES, LETTERS, LETTERS, size=17)
+    history = quietly(model, token_loss, batches, steps=120, learning_rate=2e-2)
+    assert isinstance(history, History)
+    first, last = history.loss[0], history.loss[-1]
+    assert first > 1.5 and last < 0.1, f"the loss went from {first:.2f} to {last:.2f}"
+    batch = collate(COPIES, LETTERS, LETTERS)
+    found = greedy(model, batch.source, batch.source_lengths)
+    said = ["".join(LETTERS.decode(hypothesis.tokens)) for hypothesis in found]
+    right = sum(word == "".join(pair.target) for word, pair in zip(said, COPIES, strict=True))
+    assert right >= 15, f"{right} of {len(COPIES)} words copied: {said}"
