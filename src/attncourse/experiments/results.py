@@ -108,11 +108,22 @@ class Results:
         """The groups of a nested metric, in order: `groups("bleu")` -> ["3-6", "7-10", ...]."""
         run = self.content["runs"][0]
         if not isinstance(run.get(metric), dict):
-            raise ValueError(
-                f"metric {metric!r} has no groups: choose from "
-                + ", ".join(key for key, value in run.items() if key != "versions" and isinstance(value, dict))
-            )
+            nested = [key for key, value in run.items() if isinstance(value, dict) and key != "versions"]
+            raise ValueError(f"metric {metric!r} has no groups: choose from {', '.join(nested)}")
         return list(run[metric])
+
+    def lines(self, metric: str, systems: dict[str, str]) -> dict[str, dict[str, list[float]]]:
+        """A nested metric as `viewer.by_length` draws it: {label: {group: one value per seed}}.
+
+        Args:
+            metric: its name without a group, such as "bleu".
+            systems: {label in the figure: name in the table}.
+        """
+        groups = [group for group in self.groups(metric) if group != "all"]
+        return {
+            label: {group: self.values(system, f"{metric}/{group}") for group in groups}
+            for label, system in systems.items()
+        }
 
     def values(self, system: str, metric: str) -> list[float]:
         """The number of each seed."""

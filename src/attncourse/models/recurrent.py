@@ -7,8 +7,12 @@ from torch import Tensor, nn
 from attncourse.attention import padding_mask
 
 
-def checked_source(source: Tensor, lengths: Tensor, words: nn.Embedding) -> Int[Tensor, "batch source"]:
-    """The source, if it is (batch, source) ids of known words, a length per row; with one column at least.
+def checked_source(
+    source: Tensor, lengths: Tensor, words: nn.Embedding
+) -> tuple[Int[Tensor, "batch source"], Int[Tensor, "batch"]]:
+    """Source and lengths, if they are (batch, source) ids of known words and a length per row.
+
+    The source has one column at least, and the lengths lie on its device.
 
     Raises:
         TypeError: ids or lengths that are not integers.
@@ -24,7 +28,7 @@ def checked_source(source: Tensor, lengths: Tensor, words: nn.Embedding) -> Int[
         raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
                          f"they must lie between 0 and the {source.shape[1]} positions of source")
     # A batch of empty sources has no columns. One, hidden by the lengths, lets all that follows run as ever.
-    return source if source.shape[1] else source.new_zeros(len(source), 1)
+    return source if source.shape[1] else source.new_zeros(len(source), 1), lengths.to(source.device)
 
 
 def check_target(target: Tensor, source: Tensor, words: nn.Embedding) -> None:

@@ -70,7 +70,7 @@ class RNNSearch(nn.Module):
             TypeError: `source` or `lengths` are not integers.
             ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
-        source = checked_source(source, lengths, self.source_embedding)
+        source, lengths = checked_source(source, lengths, self.source_embedding)
         words = self.source_embedding(source)
         forwards, _ = read_sequence(self.forward_encoder, words, lengths)
         backwards, at_word_1 = read_sequence(self.backward_encoder, words, lengths, backward=True)

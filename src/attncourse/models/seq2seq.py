@@ -77,7 +77,7 @@ class Seq2Seq(nn.Module):
             TypeError: `source` or `lengths` are not integers.
             ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
-        source = checked_source(source, lengths, self.source_embedding)
+        source, lengths = checked_source(source, lengths, self.source_embedding)
         words = self.source_embedding(source)
         states, last = read_sequence(self.encoder, words, lengths, backward=self.reverse)
         c = self._summary(states, last, lengths)
