@@ -108,8 +108,12 @@ def test_smoothing_gives_padding_no_share():
     """C04: of 0.4, the three wrong words get a third each; padding is never right and gets nothing."""
     probability = torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1])
     expected = torch.tensor([0.0, 0.4 / 3, 0.6, 0.4 / 3, 0.4 / 3])
+    cost = -(expected * probability.log()).sum().item()
     loss = says(probability.log()[None, None], torch.tensor([[2]]))(smoothing=0.4)
-    assert loss.item() == pytest.approx(-(expected * probability.log()).sum().item(), abs=1e-6)
+    assert loss.item() == pytest.approx(cost, abs=1e-6)
+    with_padding = torch.stack([probability.log(), torch.tensor([9.0, 0, 0, 0, 0])])[None]
+    loss = says(with_padding, torch.tensor([[2, PAD]]))(smoothing=0.4)
+    assert loss.item() == pytest.approx(cost, abs=1e-6), "a position of padding counts in the smoothed loss"
     uniform = says(torch.zeros(1, 2, 5), torch.tensor([[2, PAD]]))(smoothing=0.4)
     entropy = -sum(p * log(p) for p in expected.tolist() if p)
     assert uniform.item() - entropy == pytest.approx(0.4970, abs=5e-5)
