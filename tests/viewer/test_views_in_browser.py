@@ -24,6 +24,24 @@ PLANE = WeighView(
 LIGHT, DARK = "background: #fff; color: #222", "background: #121212; color: #dcdcdc"
 
 
+def watched(context):
+    """A page of this context that notes what it complains of, and whatever it asks of another machine."""
+    page = context.new_page()
+    page.complaints, page.refused = [], []
+    page.on("console", lambda said: said.type in ("error", "warning") and page.complaints.append(said.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda asked: asked.url.startswith("http") and page.refused.append(asked.url))
+    return page
+
+
+@pytest.fixture
+def page(browser):
+    """A desktop browser."""
+    context = browser.new_context()
+    yield watched(context)
+    context.close()
+
+
 @pytest.fixture
 def visit(tmp_path):
     """Open views in a page on disk; the page must stay on the machine and not complain."""
@@ -47,14 +65,14 @@ def visit(tmp_path):
 
     yield visit
     for page in visited:
-        assert getattr(page, "complaints", []) == [] and getattr(page, "refused", []) == []
+        assert page.complaints == [] and page.refused == []
 
 
 @pytest.fixture
 def touch_page(browser):
     """A phone: narrow, and touched rather than pointed at."""
     context = browser.new_context(has_touch=True, is_mobile=True, viewport={"width": 380, "height": 800})
-    yield context.new_page()
+    yield watched(context)
     context.close()
 
 
@@ -187,7 +205,7 @@ def test_touch(touch_page, visit):
 
 def test_without_scripts_the_table_is_there(browser, visit):
     context = browser.new_context(java_script_enabled=False)
-    page = visit(context.new_page(), TWO_HEADS, PLANE)
+    page = visit(watched(context), TWO_HEADS, PLANE)
     assert page.locator("table").nth(0).is_visible() and page.locator("table").nth(1).is_visible()
     assert page.locator("td", has_text="0.80").is_visible()
     context.close()
