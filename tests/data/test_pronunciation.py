@@ -99,13 +99,13 @@ def test_the_description_counts_the_data(corpus):
     assert f"{several:,} words have more than one" in described
 
 
-def test_it_loads_in_two_seconds_of_processor_time(corpus):
+def test_it_loads_in_seconds(corpus):
     seconds = []
     for _ in range(2):
         start = time.process_time()
         pronunciation_corpus()
         seconds.append(time.process_time() - start)
-    assert min(seconds) < 2.0
+    assert min(seconds) < 4.0, "a notebook would wait: is the dictionary parsed more than once?"
 
 
 def test_it_survives_pickling(corpus):
