@@ -78,7 +78,7 @@ def says(logits, target_out):
 
 
 def test_padding_does_not_count_in_the_loss():
-    """C01: counted, the easy padding would make the loss 0.5903."""
+    """Counted, the easy padding would make the loss 0.5903."""
     logits = torch.tensor([[[2.0, 0, 0], [0, 3, 0], [5, 0, 0], [5, 0, 0]]])
     loss = says(logits, torch.tensor([[1, 1, PAD, PAD]]))()
     assert loss.item() == pytest.approx(1.1672, abs=5e-5), "is the padding averaged in?"
@@ -87,14 +87,14 @@ def test_padding_does_not_count_in_the_loss():
 @pytest.mark.parametrize("padding", [0, 7])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_uniform_scores_cost_the_log_of_the_vocabulary(padding, smoothing):
-    """C01: whatever the padding. A batch without any must work too (C04)."""
+    """Whatever the padding. A batch without any must work too."""
     target = torch.tensor([[1, 2, 3] + [PAD] * padding])
     loss = says(torch.zeros(1, 3 + padding, 4), target)(smoothing=smoothing)
     assert loss.item() == pytest.approx(log(4), abs=1e-6)
 
 
 def test_the_loss_counts_as_many_tokens_as_the_target_has_and_the_end():
-    """B01: START 5 6 is read, 5 6 END is to be said; three answers, whatever pads the batch."""
+    """START 5 6 is read, 5 6 END is to be said; three answers, whatever pads the batch."""
     batch = collate([Pair(("a",), ("b", "c")), Pair(("a",), tuple("abcde"))], LETTERS, LETTERS)
     assert batch.target_in[0].tolist() == [START, 5, 6, PAD, PAD, PAD]
     assert batch.target_out[0].tolist() == [5, 6, END, PAD, PAD, PAD]
@@ -105,7 +105,7 @@ def test_the_loss_counts_as_many_tokens_as_the_target_has_and_the_end():
 
 
 def test_smoothing_gives_padding_no_share():
-    """C04: of 0.4, the three wrong words get a third each; padding is never right and gets nothing."""
+    """Of 0.4, the three wrong words get a third each; padding is never right and gets nothing."""
     probability = torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1])
     expected = torch.tensor([0.0, 0.4 / 3, 0.6, 0.4 / 3, 0.4 / 3])
     cost = -(expected * probability.log()).sum().item()
@@ -121,7 +121,7 @@ def test_smoothing_gives_padding_no_share():
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.4])
 def test_certain_scores_do_not_make_the_loss_infinite(smoothing):
-    """C04: a log of a probability that was rounded to 0 would."""
+    """A log of a probability that was rounded to 0 would."""
     assert says(torch.tensor([[[0.0, 1e4, 0, -1e4]]]), torch.tensor([[3]]))(smoothing=smoothing).isfinite()
 
 
@@ -129,7 +129,7 @@ def test_certain_scores_do_not_make_the_loss_infinite(smoothing):
 
 
 def test_gradients_are_clipped_before_the_step(monkeypatch):
-    """C06: of a gradient [60, 80], clipped to norm 1, plain descent at rate 1 makes [-0.6, -0.8]."""
+    """Of a gradient [60, 80], clipped to norm 1, plain descent at rate 1 makes [-0.6, -0.8]."""
     monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
     model = nn.Linear(2, 1, bias=False)
     nn.init.zeros_(model.weight)
@@ -169,7 +169,7 @@ def test_step_k_gets_batch_k():
 
 
 def test_a_run_keeps_numbers_and_not_graphs():
-    """C11: a loss tensor in the history keeps its whole graph alive, and memory grows with every step."""
+    """A loss tensor in the history keeps its whole graph alive, and memory grows with every step."""
     seen = []
 
     def loss(model, batch):
@@ -207,7 +207,7 @@ def test_training_and_evaluation_have_their_modes():
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
-    """C12: with dropout in the model, on any day."""
+    """With dropout in the model, on any day."""
     models = [noisy() for _ in range(3)]
     for model, seed in zip(models, (0, 0, 1), strict=True):
         torch.rand(seed + 1)  # what was drawn before must not matter
@@ -227,7 +227,7 @@ def test_the_caller_s_random_numbers_are_left_alone():
 
 
 def test_how_often_we_evaluate_does_not_change_the_training():
-    """C12: an evaluation that shuffles or samples must not take random numbers from the training."""
+    """An evaluation that shuffles or samples must not take random numbers from the training."""
     often, never = noisy(), noisy()
     scores = iter([3.0, 2.0, 1.0])  # the last is the best, so its weights are kept
     history = quietly(often, evaluate=lambda model: next(scores) + 0 * torch.rand(5).sum(), evaluate_every=2)
@@ -237,7 +237,7 @@ def test_how_often_we_evaluate_does_not_change_the_training():
 
 
 def test_the_order_of_the_batches_is_fixed_by_their_seed():
-    """C12: twice the same two epochs, the second in another order than the first."""
+    """Twice the same two epochs, the second in another order than the first."""
     def order(seed):
         batches = Batches(COPIES, LETTERS, LETTERS, size=4, seed=seed)
         return [batches[step].source.tolist() for step in range(2 * len(batches))]
@@ -315,7 +315,7 @@ def test_a_checkpoint_that_was_cut_off_while_written_is_never_used(tmp_path, mon
 
 
 def test_a_checkpoint_opens_without_trusting_it(tmp_path):
-    """C09: tensors and plain containers only."""
+    """Tensors and plain containers only."""
     quietly(noisy(), evaluate=dev_score, evaluate_every=2, checkpoint=tmp_path / "run.pt")
     assert torch.load(tmp_path / "run.pt", weights_only=True)["step"] == 6
 
@@ -334,7 +334,7 @@ def test_a_checkpoint_of_another_run_is_refused(change, words, tmp_path):
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    """C09: the message must name the file and the sizes that clash."""
+    """The message must name the file and the sizes that clash."""
     options = {"evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}
     quietly(noisy(4), **options)
     with pytest.raises(ValueError) as caught:
@@ -434,7 +434,7 @@ def test_bad_arguments_are_named(options, words):
     ],
 )
 def test_the_best_device_is_picked_and_the_environment_overrides(cuda, mps, wanted, expected, monkeypatch):
-    """C15: CUDA, then MPS, then the CPU."""
+    """CUDA, then MPS, then the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     monkeypatch.delenv("ATTNCOURSE_DEVICE", raising=False)
@@ -453,7 +453,7 @@ def test_a_device_that_is_not_there_is_named(monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_training_on_a_gpu_uses_mixed_precision_and_learns():
-    """C06: with a scaled loss, the gradients are unscaled before they are clipped."""
+    """With a scaled loss, the gradients are unscaled before they are clipped."""
     model = RNNSearch(len(LETTERS), len(LETTERS), embedding=16, hidden=32)
     history = train(model, token_loss, Batches(COPIES, LETTERS, LETTERS, size=16), steps=60, device="cuda",
                     learning_rate=1e-2, progress=False)
@@ -488,7 +488,7 @@ print("done")
     ids=["watched", "over before it is worth a bar", "stored"],
 )
 def test_progress_needs_no_widgets_and_leaves_nothing_behind(quiet, delay, shown):
-    """F06: without ipywidgets a bar raised NameError, or left its raw form in the output."""
+    """Without ipywidgets a bar raised NameError, or left its raw form in the output."""
     run = subprocess.run([sys.executable, "-c", PROGRAM, str(delay)], capture_output=True,
                          env={**os.environ, "ATTNCOURSE_QUIET": quiet})
     assert run.returncode == 0, run.stderr.decode()

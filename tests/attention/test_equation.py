@@ -15,7 +15,7 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def test_true_means_may_be_attended():
-    """A02: one polarity, that of the fused kernel; nn.MultiheadAttention has the opposite one."""
+    """One polarity, that of the fused kernel; nn.MultiheadAttention has the opposite one."""
     weights = masked_softmax(torch.zeros(1, 3), torch.tensor([[True, True, False]]))
     assert weights.tolist() == [[0.5, 0.5, 0.0]], "True must mean 'may be attended': the mask is inverted"
     mask = torch.tensor([[True, True, False]])
@@ -29,7 +29,7 @@ def test_true_means_may_be_attended():
 
 
 def test_the_mask_acts_before_the_softmax():
-    """A11: multiplying by the mask first leaves exp(0) at the hidden place; the rest sums to less than 1."""
+    """Multiplying by the mask first leaves exp(0) at the hidden place; the rest sums to less than 1."""
     weights = masked_softmax(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, True, False]))
     torch.testing.assert_close(weights, torch.tensor([0.2689, 0.7311, 0.0]), atol=5e-5, rtol=0)
     weights = masked_softmax(torch.tensor([0.0, math.log(3), 5.0]), torch.tensor([True, True, False]))
@@ -40,7 +40,7 @@ def test_the_mask_acts_before_the_softmax():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_with_nothing_visible_is_zero_forward_and_backward(dtype):
-    """A01, A04: not NaN, and not uniform, which a large finite negative fill would give."""
+    """Not NaN, and not uniform, which a large finite negative fill would give."""
     scores = torch.tensor([[3.0, 1.0], [3.0, 1.0]], dtype=dtype, requires_grad=True)
     weights = masked_softmax(scores, torch.tensor([[False, False], [True, True]]))
     assert weights[0].tolist() == [0.0, 0.0], (

@@ -37,7 +37,7 @@ def test_causal_mask_is_aligned_at_the_last_key(queries, more):
 
 
 def test_masks_are_made_where_the_data_is():
-    """A25: no silent trip to the CPU."""
+    """No silent trip to the CPU."""
     assert causal_mask(2, 2, device=torch.device("meta")).device.type == "meta"
 
 

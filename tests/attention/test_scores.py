@@ -134,7 +134,7 @@ def test_location_scores_ignore_what_the_keys_hold():
 
 @pytest.mark.parametrize("name", ALL)
 def test_rows_sum_to_one_for_any_batch_size(name):
-    """For a batch of 1 and of 2: a softmax over the batch would give weights of 1 for the first (A11)."""
+    """For a batch of 1 and of 2: a softmax over the batch would give weights of 1 for the first."""
     for batch in (1, 2):
         read = attend(data(batch, 3, 4), data(batch, 5, 4), data(batch, 5, 2), score=build(name))
         torch.testing.assert_close(
@@ -179,7 +179,7 @@ def test_padding_a_batch_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_samples_of_a_batch_do_not_see_each_other(name):
-    """Each row alone gives what it gives in company, also when batch and length are equal (A18)."""
+    """Each row alone gives what it gives in company, also when batch and length are equal."""
     score, query, key, value = build(name), data(4, 4, 4), data(4, 4, 4, seed=2), data(4, 4, 4, seed=3)
     together = attend(query, key, value, score=score)
     for row in range(4):
@@ -193,7 +193,7 @@ def test_samples_of_a_batch_do_not_see_each_other(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_non_contiguous_input_is_welcome(name):
-    """What comes out of a transpose must work like its contiguous copy (A21)."""
+    """What comes out of a transpose must work like its contiguous copy."""
     score = build(name)
     query, key = data(3, 2, 4).transpose(0, 1), data(5, 2, 4).transpose(0, 1)
     torch.testing.assert_close(score(query, key), score(query.contiguous(), key.contiguous()))
@@ -229,7 +229,7 @@ def test_scaled_dot_equals_the_fused_kernel(masked):
 
 
 def test_general_score_by_hand():
-    """B12: the bilinear score with query narrower than the keys."""
+    """The bilinear score with query narrower than the keys."""
     score = GeneralScore(2, 3)
     with torch.no_grad():
         score.key_projection.weight.copy_(torch.tensor([[1.0, 0, 1], [0, 1, 0]]))

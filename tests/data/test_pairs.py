@@ -39,7 +39,7 @@ def rows(batch: Batch) -> list[tuple]:
 
 
 def test_the_target_is_shifted_by_one():
-    """B01: with padding ignored, exactly y1 y2 END count as labels."""
+    """With padding ignored, exactly y1 y2 END count as labels."""
     batch = collate([Pair(("a",), ("b", "c")), Pair(("a",), ("d", "e", "f", "g"))], VOCABULARY, VOCABULARY)
     assert batch.target_in[0].tolist() == [START, 5, 6, PAD, PAD]
     assert batch.target_out[0].tolist() == [5, 6, END, PAD, PAD]
@@ -49,7 +49,7 @@ def test_the_target_is_shifted_by_one():
 
 @given(PAIRS)
 def test_reading_a_label_is_reading_the_next_input(pairs):
-    """B01 for every pair: the label at t is the input at t + 1, until END, which is never an input."""
+    """For every pair: the label at t is the input at t + 1, until END, which is never an input."""
     batch = collate(pairs, VOCABULARY, VOCABULARY)
     assert batch.target_in.shape == batch.target_out.shape
     assert (batch.target_in[:, 0] == START).all()
@@ -62,7 +62,7 @@ def test_reading_a_label_is_reading_the_next_input(pairs):
 
 @given(PAIRS)
 def test_row_i_is_pair_i_whatever_its_length(pairs):
-    """B03: sorting by length inside the batch mixes up who said what."""
+    """Sorting by length inside the batch mixes up who said what."""
     batch = collate(pairs, VOCABULARY, VOCABULARY)
     for pair, (source, target) in zip(pairs, rows(batch), strict=True):
         assert list(source) == VOCABULARY.encode(pair.source)
@@ -71,7 +71,7 @@ def test_row_i_is_pair_i_whatever_its_length(pairs):
 
 @given(PAIRS)
 def test_the_mask_by_lengths_is_the_mask_by_ids(pairs):
-    """E10: if a real token had the id of padding, the two would differ."""
+    """If a real token had the id of padding, the two would differ."""
     batch = collate(pairs, VOCABULARY, VOCABULARY)
     for tensor, lengths in ((batch.source, batch.source_lengths), (batch.target_out, batch.target_lengths)):
         by_length = torch.arange(tensor.shape[1]) < lengths[:, None]
@@ -115,7 +115,7 @@ def test_an_epoch_is_every_pair_once(count, size, seed):
 
 
 def test_a_batch_depends_on_seed_and_step_alone():
-    """C12, and resuming: step 57 is the same whether asked first, last or twice."""
+    """A run that resumes needs it: step 57 is the same whether asked first, last or twice."""
     pairs = made(200)
     forwards, jumping = (Batches(pairs, VOCABULARY, VOCABULARY, size=8, seed=3) for _ in range(2))
     wanted = [rows(forwards[step]) for step in range(100)]
@@ -126,7 +126,7 @@ def test_a_batch_depends_on_seed_and_step_alone():
 
 
 def test_epochs_and_seeds_differ():
-    """C12: the same order in every epoch is a shuffle that was seeded too often."""
+    """The same order in every epoch is a shuffle that was seeded too often."""
     batches = Batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=0)
     other = Batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=1)
     first, second = ([rows(batches[i + start]) for i in range(25)] for start in (0, 25))
@@ -137,7 +137,7 @@ def test_epochs_and_seeds_differ():
 
 
 def test_drawing_batches_disturbs_no_random_numbers():
-    """C12: else a dropout mask depends on how often the dev set was read."""
+    """Else a dropout mask depends on how often the dev set was read."""
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
     batches = Batches(made(100), VOCABULARY, VOCABULARY)
     list(batches)
@@ -171,7 +171,7 @@ def test_lengths_are_grouped_in_pools_only():
 
 @pytest.mark.parametrize("through", ["batches", "collate"])
 def test_everything_works_in_workers_that_are_spawned(through):
-    """E06: Windows and macOS start workers afresh, and all they get was pickled."""
+    """Windows and macOS start workers afresh, and all they get was pickled."""
     pairs = made(20)
     if through == "batches":
         data = Batches(pairs, VOCABULARY, VOCABULARY, size=8)
@@ -185,7 +185,7 @@ def test_everything_works_in_workers_that_are_spawned(through):
 
 
 def test_everything_survives_pickling():
-    """E06."""
+    """A worker that starts afresh has only what it is given."""
     link = frozenset({(0, 0)})
     pair = Pair(("a",), ("b",), Alignment(link, link), (("b",), ("c",)))
     corpus = Corpus("small", [pair], [], [], VOCABULARY, VOCABULARY)

@@ -67,7 +67,7 @@ def test_cutting_joined_tokens_again_changes_nothing(text):
 
 @given(TEXTS)
 def test_every_unicode_spelling_gives_the_same_tokens(text):
-    """E05: é as one character and as e with an accent are the same word."""
+    """An é, as one character or as e with an accent, is the same word."""
     composed, apart = (tokenize(unicodedata.normalize(form, text)) for form in ("NFC", "NFD"))
     assert composed == apart
 
@@ -81,14 +81,14 @@ def test_a_vocabulary_sees_one_word_in_two_spellings():
 
 
 def test_no_letter_loses_its_mark():
-    """E05: stripping marks would turn ga into ka."""
+    """Stripping marks would turn ga into ka."""
     assert normalise("が") == "が" != "か"
     assert normalise(unicodedata.normalize("NFD", "が")) == "が"
 
 
 @given(st.lists(st.text() | st.sampled_from(SPECIALS)), WORDS)
 def test_no_text_is_ever_encoded_as_padding_start_or_end(text, words):
-    """E10: a text that spells `<pad>` must not vanish behind the mask."""
+    """A text that spells `<pad>` must not vanish behind the mask."""
     ids = Vocabulary(words).encode(text)
     assert len(ids) == len(text)
     assert not {PAD, START, END} & set(ids), "a word of the text got the id of a special symbol"
@@ -125,7 +125,7 @@ def test_the_order_depends_on_counts_and_alphabet_only(sentences, random):
 
 
 def test_a_vocabulary_survives_pickling_and_a_plain_list():
-    """E06 and checkpoints: workers need the one, `torch.load` with weights only the other."""
+    """Workers need the one, `torch.load` with weights only the other."""
     vocabulary = Vocabulary(["a", "b"])
     assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
     assert Vocabulary(vocabulary.tokens[4:]) == vocabulary

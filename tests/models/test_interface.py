@@ -123,7 +123,7 @@ def test_a_later_word_of_the_target_changes_nothing_before_it(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_end_is_one_position_after_the_last_word(name):
-    """B01: `target_in` begins with START, the answer at its last real position is END."""
+    """`target_in` begins with START, the answer at its last real position is END."""
     model, (source, lengths) = build(name), padded([[4, 5]])
     short, longer = (torch.tensor([[START, 5, 6]]), torch.tensor([[START, 5, 6, PAD]]))
     logits = model(source, lengths, longer).logits
@@ -137,7 +137,7 @@ def test_the_end_is_one_position_after_the_last_word(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_the_source_changes_nothing(name):
-    """B06: more padding, or something else in it, must not move a logit or a weight."""
+    """More padding, or something else in it, must not move a logit or a weight."""
     model, target = build(name), targets(4)
     source, lengths = padded(ROWS)
     expected = model(source, lengths, target)
@@ -151,7 +151,7 @@ def test_padding_the_source_changes_nothing(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_gets_no_gradient(name):
-    """B06: a padding vector that learns is a padding vector that is read."""
+    """A padding vector that learns is a padding vector that is read."""
     model, (source, lengths), target = build(name), padded(ROWS, 9), targets(4)
     model(source, lengths, target).logits.square().sum().backward()
     assert (model.source_embedding.weight.grad[PAD] == 0).all(), "the embedding of padding got a gradient"
@@ -160,7 +160,7 @@ def test_padding_gets_no_gradient(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_may_come_in_any_order_of_length(name):
-    """B03: the packed way returns rows sorted by length, and the sentences of a batch are mixed up."""
+    """The packed way returns rows sorted by length, and the sentences of a batch are mixed up."""
     rows = [[4, 5], [6, 7, 8, 9, 10], [10, 9, 8]]
     model, (source, lengths), target = build(name), padded(rows), targets(3)
     together = model(source, lengths, target)
@@ -284,7 +284,7 @@ def test_gradients_are_those_of_finite_differences(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_everything_moves_with_the_model(name):
-    """A25: a table kept as a plain attribute stays on the CPU when the model moves."""
+    """A table kept as a plain attribute stays on the CPU when the model moves."""
     model = build(name).to("meta")
     held = [(key, value) for module in model.modules() for key, value in vars(module).items()
             if isinstance(value, torch.Tensor)]
@@ -294,7 +294,7 @@ def test_everything_moves_with_the_model(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_inputs_need_not_be_contiguous(name):
-    """A21: a batch that was transposed on the way."""
+    """A batch that was transposed on the way."""
     model, (source, lengths), target = build(name), padded(ROWS), targets(4)
     turned = source.T.contiguous().T, lengths.repeat_interleave(2)[::2], target.T.contiguous().T
     assert not turned[0].is_contiguous() and not turned[2].is_contiguous()
@@ -325,7 +325,7 @@ def test_mixed_precision_gives_nearly_the_same(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_loads_without_trusting_the_file(name):
-    """C09: the default `torch.load` opens tensors and plain containers only."""
+    """The default `torch.load` opens tensors and plain containers only."""
     model, file = build(name), io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
@@ -337,7 +337,7 @@ def test_a_saved_model_loads_without_trusting_the_file(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_can_be_pickled_and_copied(name):
-    """E06: a lambda inside would break workers that are spawned."""
+    """A lambda inside would break workers that are spawned."""
     model, inputs = build(name), (*padded(ROWS), targets(4))
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert torch.equal(model(*inputs).logits, other(*inputs).logits)

@@ -98,7 +98,7 @@ def test_an_annotation_is_both_directions_of_its_own_word():
 
 
 def test_the_encoder_is_the_framework_s_bidirectional_gru():
-    """B02: h_n holds forward, then backward; the backward one is the output at step 0, not at the last."""
+    """The order in h_n is forward, backward; the backward one is the output at step 0, not at the last."""
     model, (source, lengths) = build(), padded()
     theirs = nn.GRU(5, 6, batch_first=True, bidirectional=True).double()
     ours = [*model.forward_encoder.parameters(), *model.backward_encoder.parameters()]

@@ -95,7 +95,7 @@ def test_the_order_of_the_words_matters(context):
 
 
 def test_an_unpacked_final_state_would_be_another():
-    """B06: taken after the padding, the final state drifts; the difference must be large enough to see."""
+    """Taken after the padding, the final state drifts; the difference must be large enough to see."""
     model = build()
     words = model.source_embedding(torch.tensor([[9, 10, PAD, PAD, PAD]]))
     _, after_padding = model.encoder(words)
