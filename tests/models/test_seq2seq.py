@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from attncourse.data.vocabulary import PAD, START
 from attncourse.models import Seq2Seq
@@ -17,11 +18,8 @@ def build(**options) -> Seq2Seq:
 
 
 def padded(rows=ROWS):
-    lengths = torch.tensor([len(row) for row in rows])
-    source = torch.full((len(rows), int(lengths.max())), PAD)
-    for i, row in enumerate(rows):
-        source[i, : len(row)] = torch.tensor(row)
-    return source, lengths
+    source = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+    return source, torch.tensor([len(row) for row in rows])
 
 
 def gru(layer: nn.GRU, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
