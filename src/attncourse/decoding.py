@@ -9,7 +9,7 @@ teacher-forced, gives that target. PAD and START are never produced.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 from attncourse.models.interface import SequenceModel
+from attncourse.models.show_attend_tell import ShowAttendTell
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,51 @@ def greedy(
     if len(rows) == 0:
         return found
     with _evaluation(model):
-        decoded = _greedy(model, source[rows, : int(lengths.max())], lengths[rows], limits[rows], min_length)
+        memory, state = model.encode(source[rows, : int(lengths.max())], lengths[rows])
+        decoded = _greedy(model, memory, state, limits[rows], min_length)
     for row, hypothesis in zip(rows.tolist(), decoded, strict=True):
+        if hypothesis.weights is not None:  # a row of its own, without columns for the padding of others
+            hypothesis = replace(hypothesis, weights=hypothesis.weights[:, : int(lengths[row])].clone())
         found[row] = hypothesis
     return found
 
 
-def _greedy(model, source, lengths, limits, min_length) -> list[Hypothesis]:
-    """Decode rows that all have a source."""
-    memory, state = model.encode(source, lengths)
-    token = torch.full_like(lengths, START)
-    score = torch.zeros(len(lengths), device=source.device)
-    is_open = torch.ones_like(lengths, dtype=torch.bool)
+def caption(
+    model: ShowAttendTell, images: Float[Tensor, "batch 1 height width"], *, max_length: int = 40
+) -> list[Hypothesis]:
+    """Describe a batch of images by the most probable word at every step, each until its own END.
+
+    Args:
+        model: `encode(images)` and `step`; read in evaluation mode and without gradients, as by `greedy`.
+        images: moved to the model's device.
+        max_length: most symbols of a caption, END counted.
+
+    Returns:
+        One hypothesis an image. Its weights have a row for each word and a column for each cell.
+
+    Raises:
+        TypeError, ValueError: images of another kind or shape, a max_length below 1, and for NaN logits.
+    """
+    if not isinstance(images, Tensor) or not images.is_floating_point():
+        given = images.dtype if isinstance(images, Tensor) else type(images).__name__
+        raise TypeError(f"images is {given}: give a floating tensor")
+    if images.dim() != 4:
+        raise ValueError(f"images has shape {tuple(images.shape)}: give (batch, 1, height, width)")
+    if max_length < 1:
+        raise ValueError(f"max_length {max_length}: give at least 1, for END")
+    if len(images) == 0:
+        return []
+    with _evaluation(model):
+        memory, state = model.encode(images.to(_device(model, images)))
+        return _greedy(model, memory, state, torch.full((len(images),), max_length), min_length=0)
+
+
+def _greedy(model, memory, state, limits, min_length) -> list[Hypothesis]:
+    """Go on from a state, each row until its END or its limit; weights have every column of the memory."""
+    limits = limits.to(state[0].device)
+    token = torch.full_like(limits, START)
+    score = torch.zeros(len(limits), device=limits.device)
+    is_open = torch.ones_like(limits, dtype=torch.bool)
     finished = torch.zeros_like(is_open)
     tokens, weights = [], []
     for step in range(int(limits.max())):
@@ -101,11 +135,9 @@ def _greedy(model, source, lengths, limits, min_length) -> list[Hypothesis]:
     tokens = torch.stack(tokens, dim=1).tolist()
     weights = None if weights[0] is None else torch.stack(weights, dim=1).float().cpu()
     found = []
-    for row, (length, total, ended) in enumerate(
-        zip(lengths.tolist(), score.tolist(), finished.tolist(), strict=True)
-    ):
+    for row, (total, ended) in enumerate(zip(score.tolist(), finished.tolist(), strict=True)):
         said = tuple(token for token in tokens[row] if token != PAD)
-        looked = None if weights is None else weights[row, : len(said), :length].clone()
+        looked = None if weights is None else weights[row, : len(said)].clone()
         found.append(Hypothesis(said, total, ended, looked))
     return found
 
@@ -279,6 +311,11 @@ def _evaluation(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
+def _device(model: torch.nn.Module, otherwise: Tensor) -> torch.device:
+    """Where the model's numbers lie; a model without any runs where its input is."""
+    return next((tensor.device for tensor in chain(model.parameters(), model.buffers())), otherwise.device)
+
+
 def _checked(model, source, lengths, max_length, min_length):
     """Source and lengths on the model's device, and the most symbols each row may produce."""
     for name, tensor, axes in (("source", source, 2), ("lengths", lengths, 1)):
@@ -300,7 +337,7 @@ def _checked(model, source, lengths, max_length, min_length):
             f"max_length {max_length} leaves no room for END after min_length {min_length} tokens: "
             f"give at least {min_length + 1}"
         )
-    device = next((tensor.device for tensor in chain(model.parameters(), model.buffers())), source.device)
+    device = _device(model, source)
     source, lengths = source.to(device), lengths.to(device)
     limits = min_length + 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
     return source, lengths, limits

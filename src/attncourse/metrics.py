@@ -7,7 +7,7 @@ always quoted.
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -189,6 +189,39 @@ def links_from_weights(weights: Float[Tensor, "target source"], threshold: float
         for target, (weight, source) in enumerate(zip(largest.tolist(), where.tolist(), strict=True))
         if weight > 0 and weight >= least
     }
+
+
+def pointing_accuracy(
+    weights: Sequence[Float[Tensor, "words cells"]], objects: Sequence[Mapping[int, Iterable[int]]]
+) -> float:
+    """Share of the words naming an object at which the most attended cell lies on that object.
+
+    This is the pointing game of Zhang et al. 2018 (section 5), played by attention. Of equal weights the
+    first counts; a word at which nothing was attended is a miss.
+
+    Args:
+        weights: for each image the attention at each word of its caption.
+        objects: for each image {index of a word that names an object: the cells of the object}, such as
+            `Scene.cells`.
+
+    Raises:
+        ValueError: no images, unequal numbers, a word without weights, or no word that names anything.
+
+    >>> pointing_accuracy([torch.tensor([[0.9, 0.1], [0.3, 0.7]])], [{0: [0], 1: [0]}])
+    0.5
+    """
+    _check_numbers(weights, objects, "weights", "objects")
+    hits = words = 0
+    for index, (looked, cells_of) in enumerate(zip(weights, objects, strict=True)):
+        for word, cells in cells_of.items():
+            if not 0 <= word < len(looked):
+                raise ValueError(f"objects[{index}] names word {word}, weights[{index}] has {len(looked)} words")
+            row = looked[word]
+            hits += bool(row.max() > 0) and int(row.argmax()) in set(cells)
+            words += 1
+    if words == 0:
+        raise ValueError("objects names no word: there is nothing to point at")
+    return hits / words
 
 
 def diagonal_links(source_length: int, target_length: int) -> set[Link]:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from attncourse.attention import attend, masked_softmax
+from attncourse.attention import DotScore, LocalAttention, attend, masked_softmax
 from attncourse.viewer.component import asset
 from attncourse.viewer.weigh_view import SCORES
 
@@ -78,3 +78,19 @@ def test_scores_and_weighted_sum(kind):
     close(in_node(scores, **given), SCORES[kind](query, keys)[0])
     close(in_node(f"attentionMath.softmax({scores})", **given), weights[0])
     close(in_node(f"attentionMath.weigh(attentionMath.softmax({scores}), values)", **given), context[0])
+
+
+@pytest.mark.parametrize("gaussian", ["none", "outside", "inside"])
+@pytest.mark.parametrize("half_width", [1, 2, 5])
+def test_local_attention(gaussian, half_width):
+    """Whole and broken centres, at both ends, and off the source altogether."""
+    torch.manual_seed(3)
+    centres = torch.tensor([0.0, 0.4, 2.0, 2.5, 5.9, 6.0, 7.0, 13.0], dtype=torch.float64)
+    scores = 3 * torch.randn(len(centres), 7, dtype=torch.float64)
+    attention = LocalAttention(DotScore(), half_width=half_width, gaussian=gaussian)
+    query, key = scores.new_ones(len(centres), 1, 1), scores[..., None]
+    expected = attention(query, key, key, lengths=torch.full((len(centres),), 7), time=centres).weights[:, 0]
+    found = in_node("scores.map((row, i) => attentionMath.local(row, centres[i], halfWidth, gaussian))",
+                    scores=scores.tolist(), centres=centres.tolist(), halfWidth=half_width, gaussian=gaussian)
+    close(found, expected)
+    assert torch.equal(torch.tensor(found) == 0, expected == 0), "outside the window a weight is exactly 0"

@@ -65,12 +65,28 @@ def test_scores_keep_their_hidden_places():
     assert data["scores"] == [[[2.0, 1.0, None]]]
 
 
+def test_partial_rows_are_shown_as_such():
+    """Local attention as printed: rows sum to less than 1. To scale them up in silence would hide it."""
+    view = AttentionView([[0.5, 0.2, 0.0], [0.0, 0.0, 0.0]], QUERIES, KEYS, partial=True)
+    assert data_of(view)["partial"] is True and data_of(view)["weights"] == [[[0.5, 0.2, 0], [0, 0, 0]]]
+    html = view._repr_html_()
+    assert '<td>0.50</td><td>0.20</td><td>0.00</td><td>0.70</td>' in html, "the table has a column of sums"
+    assert data_of(AttentionView(WEIGHTS, QUERIES, KEYS))["partial"] is False
+
+
+def test_partial_rows_have_their_limits():
+    with pytest.raises(ValueError, match=r"'chat' \(1\) sums to 1.2; partial rows sum to at most 1"):
+        AttentionView([[0.5, 0.2, 0.0], [0.6, 0.6, 0.0]], QUERIES, KEYS, partial=True)
+    with pytest.raises(ValueError, match="scores: with partial=True"):
+        AttentionView([[0.5, 0.2, 0.3]], ["le"], KEYS, scores=[[1, 2, 3]], partial=True)
+
+
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     (([[0.5, 0.5]], QUERIES, KEYS), ValueError, r"shape \(1, 1, 2\), but there are 2 queries and 3 keys"),
     (([0.5, 0.5], ["a"], ["x", "y"]), ValueError, r"it must be \(1, 2\)"),
     (([[0.5, float("nan"), 0.5], [0, 0, 1]], QUERIES, KEYS), ValueError,
      r"nan at query 'le' \(0\), key 'black' \(1\)"),
-    (([[1, 0, 0], [0.5, 0.2, 0.2]], QUERIES, KEYS), ValueError, r"row of query 'chat' \(1\) sums to 0.9;"),
+    (([[1, 0, 0], [0.5, 0.2, 0.2]], QUERIES, KEYS), ValueError, r"'chat' \(1\) sums to 0.9;.*partial=True"),
     (([[1, 0, 0], [1.5, -0.5, 0]], QUERIES, KEYS), ValueError, "a weight is never negative"),
     (([[1.0]], "a", ["x"]), TypeError, "queries must be a list of tokens"),
     (([[1.0]], ["a"], [3]), TypeError, "keys must hold text, given 3"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from ipywidgets.widgets.widget import _instances
 
-from attncourse.viewer import score_explorer, translation_explorer
+from attncourse.viewer import score_explorer, translation_explorer, window_explorer
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -34,7 +34,11 @@ def html_of(box) -> str:
     return box.children[-1].outputs[0]["data"]["text/html"]
 
 
-@pytest.mark.parametrize("explorer", [score_explorer, lambda: translation_explorer(translate, ["a b"])])
+@pytest.mark.parametrize("explorer", [
+    score_explorer,
+    lambda: translation_explorer(translate, ["a b"]),
+    lambda: window_explorer(windowed, ["a b"], systems=["plain"], half_width=1, widest=2),
+])
 def test_the_static_page_gets_one_sentence(explore, explorer):
     data, _ = explore(explorer)
     assert set(data) == {WIDGET, "text/html", "text/plain"}
@@ -69,6 +73,35 @@ def test_what_goes_wrong_is_said_in_the_explorer(explore):
 def test_an_explorer_without_examples_is_refused():
     with pytest.raises(ValueError, match="examples is empty"):
         translation_explorer(translate, [])
+
+
+def windowed(text, system, half_width):
+    """Each word reads its neighbours; the published form keeps half of the weight."""
+    words = text.split()
+    near = torch.ones(len(words), len(words)).triu(-half_width).tril(half_width)
+    near = near / near.sum(-1, keepdim=True)
+    return words, words, near / 2 if system == "printed" else near
+
+
+def test_every_control_of_the_window_explorer_computes_anew(explore):
+    """A slider that is not observed moves, and the picture stays."""
+    _, box = explore(window_explorer, windowed, ["a b c d", "e f"], systems=["plain", "printed"],
+                     half_width=1, widest=3, known=set("abcdef"))
+    example, sentence, system, width, _ = box.children
+    assert '"weights":[[[0.5,0.5,0.0,0.0],' in html_of(box)
+    width.value = 3
+    assert '"weights":[[[0.25,0.25,0.25,0.25],' in html_of(box)
+    system.value = "printed"
+    assert '"weights":[[[0.125,0.125,0.125,0.125],' in html_of(box), "a row may sum to less than 1"
+    example.value = "e f"
+    assert sentence.value == "e f" and '"keys":["e","f"]' in html_of(box)
+
+
+def test_a_window_explorer_without_a_choice_is_refused():
+    with pytest.raises(ValueError, match="systems is empty"):
+        window_explorer(windowed, ["a"], systems=[], half_width=1, widest=2)
+    with pytest.raises(ValueError, match="half_width is 3; it must lie between 1 and widest, 2"):
+        window_explorer(windowed, ["a"], systems=["plain"], half_width=3, widest=2)
 
 
 def test_every_control_of_the_score_explorer_computes_anew(explore):

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from attncourse.viewer import by_length, curves, heatmap, show
+from attncourse.viewer import by_length, curves, heatmap, show, show_beside
 from attncourse.viewer.plots import figure_html, plane
 
 WEIGHTS = [[0.7, 0.2, 0.1], [0.0, 0.0, 0.0]]
@@ -128,3 +128,18 @@ def test_names_at_the_end_do_not_overlap():
 def test_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_figures_beside_each_other_keep_their_words_and_wrap(published):
+    """Side by side in one row of fixed width they would be too small to read on a phone."""
+    show_beside((lines(), "It learns."), (points(), "Two keys."))
+    [content] = published
+    assert content["text/plain"] == "It learns.\nTwo keys."
+    assert content["text/html"].count("<img ") == 2 and "flex-wrap: wrap" in content["text/html"]
+    assert 'alt="It learns."' in content["text/html"] and 'alt="Two keys."' in content["text/html"]
+
+
+@pytest.mark.parametrize("panels", [(), (1,), ("ab", 2)])
+def test_figures_beside_each_other_come_with_their_words(panels):
+    with pytest.raises(TypeError, match="panels must be pairs"):
+        show_beside(*panels)

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from attncourse.viewer import AttentionView, WeighView, heatmap
+from attncourse.viewer import AttentionView, WeighView, WindowView, heatmap
 from attncourse.viewer.plots import figure_html
 from attncourse.viewer.style import luminance
 
@@ -20,6 +20,10 @@ LONG = AttentionView(
 )
 PLANE = WeighView(
     [1.6, 0.9], [[2, 0.4], [1, 1.7], [-1.6, 1]], [[1, 0], [0, 1], [-1, 0]], labels=["cat", "kitten", "rug"]
+)
+WINDOW = WindowView(
+    [1.0, 3.0, 0.0, 1.0, 0.0, 0.5], ["the", "house", "is", "loved", "by", "extraordinarily"], centre=2,
+    half_width=1, title="Move the window",
 )
 LIGHT, DARK = "background: #fff; color: #222", "background: #121212; color: #dcdcdc"
 
@@ -182,6 +186,18 @@ def test_the_keyboard_reaches_everything(page, visit):
     assert page.locator(".queries [tabindex='0']").count() == 1, "a row of words is one stop of the Tab key"
 
 
+def test_a_partial_row_says_its_sum_and_has_no_temperature(page, visit):
+    weights = [[0.5, 0.2], [0.0, 0.0], [0.003, 0.0]]
+    visit(page, AttentionView(weights, ["a", "b", "c"], ["x", "y"], partial=True))
+    assert readout(page) == "“a” reads “x” 0.50, “y” 0.20; the row sums to 0.70"
+    assert page.locator("input[type=range]").count() == 0, "a temperature would need what the Gaussian took"
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert readout(page) == "“b” reads nothing: every key is hidden from it"
+    page.keyboard.press("ArrowRight")
+    assert readout(page) == "“c” reads next to nothing; the row sums to 0.00"
+
+
 def test_words_that_occur_twice_are_told_apart(page, visit):
     visit(page, AttentionView([[0.5, 0.5]], ["a"], ["the", "the"]))
     assert readout(page) == "“a” reads “the” (1) 0.50, “the” (2) 0.50"
@@ -315,13 +331,78 @@ def test_the_three_steps_and_play(page, visit):
     page.get_by_role("button", name="Play").wait_for(timeout=10_000)
 
 
-# ---- both, and the figures ----
+# ---- WindowView ----
+
+def moved(page, name: str, value: float):
+    page.get_by_role("slider", name=name).evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
+    )
+
+
+def lanes(page) -> list[list[float]]:
+    """The four rows of weights as they are drawn: the heights of their bars."""
+    heights = page.locator(".row[role=img]").evaluate_all(
+        "rows => rows.map((row) => [...row.querySelectorAll('.bar')].map((bar) => bar.style.transform))"
+    )
+    return [[float(re.search(r"[\d.]+", height)[0]) for height in row] for row in heights]
+
+
+def expected(centre: float, half_width: int) -> list[list[float]]:
+    view = WindowView(WINDOW.scores, WINDOW.source, centre=centre, half_width=half_width)
+    kinds = [view._local(gaussian).tolist() for gaussian in ("none", "outside", "inside")]
+    return [WINDOW.scores.softmax(-1).tolist(), *kinds]
+
+
+def test_the_window_opens_as_it_was_given(page, visit):
+    visit(page, WINDOW)
+    assert torch.tensor(lanes(page)) == pytest.approx(torch.tensor(expected(2, 1)), abs=1e-4)
+    assert not page.locator("table").is_visible()
+    assert readout(page).startswith("p = 2.0, D = 1. The window holds 3 of 6 words, “house” to “loved”.")
+
+
+def test_both_sliders_compute_anew(page, visit):
+    visit(page, WINDOW)
+    moved(page, "Centre", 3.6)
+    assert torch.tensor(lanes(page)) == pytest.approx(torch.tensor(expected(3.6, 1)), abs=1e-4)
+    assert "holds 2 of 6 words, “loved” to “by”" in readout(page), "a centre between words sees one word less"
+    moved(page, "Half-width", 3)
+    assert torch.tensor(lanes(page)) == pytest.approx(torch.tensor(expected(3.6, 3)), abs=1e-4)
+    assert page.get_by_role("slider", name="Half-width").get_attribute("aria-valuetext") == "D = 3, σ = 1.5"
+    total = sum(expected(3.6, 3)[2])
+    assert f"as printed {total:.2f}" in readout(page)
+    assert page.locator(".sum").nth(2).inner_text() == f"sum {total:.2f}"
+
+
+def test_a_window_off_the_source_reads_nothing(page, visit):
+    visit(page, WINDOW)
+    moved(page, "Centre", 7)
+    assert lanes(page)[1:] == [[0.0] * 6] * 3 and sum(lanes(page)[0]) == pytest.approx(1, abs=1e-3)
+    assert "lies off the source: every weight is 0" in readout(page)
+    assert not page.locator(".band").is_visible()
+
+
+def test_the_window_follows_keyboard_mouse_and_finger(page, touch_page, visit):
+    visit(page, WINDOW)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert readout(page).startswith("p = 2.1,")
+    page.locator(".plot").click(position={"x": 5, "y": 20})
+    assert readout(page).startswith("p = 0.0,"), "the left end of the plot is before the first word's middle"
+    assert page.get_by_role("slider", name="Centre").input_value() == "0"
+    visit(touch_page, WINDOW, width=380)
+    frame = touch_page.locator(".plot").bounding_box()
+    touch_page.touchscreen.tap(frame["x"] + frame["width"] * 0.75, frame["y"] + 20)
+    assert readout(touch_page).startswith("p = 4.0,")
+    assert touch_page.locator(".stage.upright").count() == 1, "words wider than their column stand upright"
+
+
+# ---- all of them, and the figures ----
 
 @pytest.mark.parametrize("width", [320, 380, 620, 1200])
 def test_no_page_is_wider_than_its_screen(page, visit, width):
     words = ["word"] * 12
     figure = heatmap(torch.eye(12), words, words, title="Each reads itself")
-    visit(page, TWO_HEADS, LONG, PLANE, figure_html(figure, "alt"), width=width)
+    visit(page, TWO_HEADS, LONG, PLANE, WINDOW, figure_html(figure, "alt"), width=width)
     assert no_overflow(page)
 
 
@@ -334,8 +415,10 @@ def luminance_of(rgb: str) -> float:
 
 @pytest.mark.parametrize(("colours", "ground"), [(LIGHT, "rgb(255, 255, 255)"), (DARK, "rgb(18, 18, 18)")])
 def test_bars_and_words_stand_out_in_light_and_dark(page, visit, colours, ground):
-    visit(page, TWO_HEADS, PLANE, colours=colours)
-    for selector, name, least in [(".word", "color", 7), (".queries .bar", "backgroundColor", 3),
+    visit(page, TWO_HEADS, PLANE, WINDOW, colours=colours)
+    for selector, name, least in [(".cell:not(.hidden) .value", "color", 7), (".plot .curve", "stroke", 3),
+                                  (".centre span", "color", 4.5),
+                                  (".word", "color", 7), (".queries .bar", "backgroundColor", 3),
                                   (".weight .bar", "backgroundColor", 3), (".arrow.query line", "stroke", 3)]:
         colour = page.locator(selector).first.evaluate(f"node => getComputedStyle(node).{name}")
         pair = sorted([luminance_of(colour), luminance_of(ground)])

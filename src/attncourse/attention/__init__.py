@@ -1,6 +1,16 @@
 """The mechanisms: pure tensor code that knows nothing of models, data or plots."""
 
 from attncourse.attention.equation import Attended, attend, masked_softmax
+from attncourse.attention.hard import (
+    Chosen,
+    HardAttention,
+    MovingAverage,
+    entropy,
+    log_probability,
+    reward_to_go,
+    score_function_loss,
+)
+from attncourse.attention.local import LocalAttention, Window
 from attncourse.attention.masks import causal_mask, padding_mask
 from attncourse.attention.scores import (
     AdditiveScore,
@@ -11,22 +21,33 @@ from attncourse.attention.scores import (
     GeneralScore,
     LocationScore,
     ScaledDotScore,
+    project_keys,
 )
 from attncourse.attention.table import score_table
 
 __all__ = [
     "AdditiveScore",
     "Attended",
+    "Chosen",
     "ConcatScore",
     "CosineScore",
     "DotScore",
     "GaussianScore",
     "GeneralScore",
+    "HardAttention",
+    "LocalAttention",
     "LocationScore",
+    "MovingAverage",
     "ScaledDotScore",
+    "Window",
     "attend",
     "causal_mask",
+    "entropy",
+    "log_probability",
     "masked_softmax",
     "padding_mask",
+    "project_keys",
+    "reward_to_go",
+    "score_function_loss",
     "score_table",
 ]

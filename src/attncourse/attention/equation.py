@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-Score = Callable[[Tensor, Tensor], Tensor]
+Score = Callable[..., Tensor]
 
 
 class Attended(NamedTuple):
@@ -32,6 +32,7 @@ def attend(
     *,
     score: Score,
     mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+    projected_keys: Float[Tensor, "*batch keys _"] | None = None,
 ) -> Attended:
     """Read the values, each weighted by how well its key matches the query (Bahdanau et al. 2015, eq. 5-6).
 
@@ -41,6 +42,7 @@ def attend(
         value: (*batch, keys, d_v), the contents.
         score: any callable (query, key) -> (*batch, queries, keys), such as `AdditiveScore`.
         mask: boolean, True = may be attended, broadcastable to (*batch, queries, keys).
+        projected_keys: what `project_keys(score, key)` returned, if it was computed before.
 
     Raises:
         ValueError: keys and values differ in number, or a shape does not fit.
@@ -53,7 +55,11 @@ def attend(
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
                          "every key needs exactly one value")
-    weights = masked_softmax(score(query, key), mask)
+    if projected_keys is None:
+        scores = score(query, key)
+    else:
+        scores = score(query, key, projected_keys=projected_keys)
+    weights = masked_softmax(scores, mask)
     if weights.shape[-2:] != (query.shape[-2], key.shape[-2]):
         raise ValueError(f"score returned shape {tuple(weights.shape)}: it must end in "
                          f"(queries, keys) = ({query.shape[-2]}, {key.shape[-2]})")

@@ -3,8 +3,9 @@
 Every score maps a query (*batch, queries, d_q) and a key (*batch, keys, d_k) to (*batch, queries, keys).
 They differ in what they learn and in what they cost; chapter 00 lays them side by side.
 
-A score whose key side does not depend on the query offers `project_keys`. A decoder that meets the same keys
-at every step calls it once per source and passes the result on as `projected_keys`.
+A score whose key side does not depend on the query offers a method `project_keys`. A decoder that meets the
+same keys at every step calls the function of that name once per source, whatever the score, and passes the
+result on as `projected_keys`.
 """
 
 import math
@@ -213,6 +214,11 @@ class GaussianScore(nn.Module):
         _same_width(query, key)
         squared = (query[..., :, None, :] - key[..., None, :, :]).square().sum(-1)
         return -squared / (2 * (2 * self.log_bandwidth).exp())
+
+
+def project_keys(score: nn.Module, key: Keys) -> Float[Tensor, "*batch keys _"] | None:
+    """The part of a score that depends on the keys alone; None for a score that has no such part."""
+    return score.project_keys(key) if hasattr(score, "project_keys") else None
 
 
 def _positive(**sizes: int) -> None:

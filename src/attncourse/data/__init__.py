@@ -4,6 +4,7 @@ from attncourse.data.copying import copying_corpus
 from attncourse.data.multi30k import multi30k_corpus
 from attncourse.data.pairs import Alignment, Batch, Batches, Corpus, Pair, collate
 from attncourse.data.pronunciation import describe_pronunciation, pronunciation_corpus
+from attncourse.data.scenes import Scene, SceneBatches, collate_scenes, make_scenes, scene_corpus
 from attncourse.data.translation import sentences, translation_corpus
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary, normalise, tokenize
 
@@ -17,13 +18,18 @@ __all__ = [
     "Batches",
     "Corpus",
     "Pair",
+    "Scene",
+    "SceneBatches",
     "Vocabulary",
     "collate",
+    "collate_scenes",
     "copying_corpus",
     "describe_pronunciation",
+    "make_scenes",
     "multi30k_corpus",
     "normalise",
     "pronunciation_corpus",
+    "scene_corpus",
     "sentences",
     "tokenize",
     "translation_corpus",

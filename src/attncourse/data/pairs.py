@@ -145,48 +145,74 @@ class Batches:
     ):
         if not len(pairs):
             raise ValueError("pairs is empty: batches need at least one pair")
+        self._sources = [source_vocabulary.encode(pair.source) for pair in pairs]
+        self._targets = [target_vocabulary.encode(pair.target) for pair in pairs]
+        lengths = [[len(row) for row in rows] for rows in (self._targets, self._sources)]
+        self._epochs = Epochs(lengths, size, seed)
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return len(self._epochs)
+
+    def __getitem__(self, step: int) -> Batch:
+        rows = self._epochs.rows(step)
+        return _assemble([self._sources[row] for row in rows], [self._targets[row] for row in rows])
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[step] for step in range(len(self)))
+
+
+class Epochs:
+    """Which rows make up the batch of each step: every row once an epoch, rows of similar length together.
+
+    Args:
+        lengths: one list or several, each with a length for every row; the last one matters most.
+        size: rows in a batch.
+        seed: a non-negative integer.
+    """
+
+    def __init__(self, lengths: Sequence[Sequence[int]], size: int, seed: int):
         if size < 1:
             raise ValueError(f"size must be 1 or more, not {size}")
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, not {seed}")
         self.size, self.seed = size, seed
-        self._sources = [source_vocabulary.encode(pair.source) for pair in pairs]
-        self._targets = [target_vocabulary.encode(pair.target) for pair in pairs]
-        self._lengths = np.array([[len(row) for row in rows] for rows in (self._sources, self._targets)])
+        self._lengths = np.array(lengths)
         self._epoch, self._plan = -1, []
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return ceil(len(self._sources) / self.size)
+        return ceil(self._lengths.shape[1] / self.size)
 
-    def __getitem__(self, step: int) -> Batch:
+    def rows(self, step: int) -> np.ndarray:
+        """The rows of the batch of this step."""
         step = index(step)
         if step < 0:
             raise IndexError(f"step must be 0 or more, not {step}")
         epoch, position = divmod(step, len(self))
         if epoch != self._epoch:
             self._epoch, self._plan = epoch, self._shuffled(epoch)
-        rows = self._plan[position]
-        return _assemble([self._sources[row] for row in rows], [self._targets[row] for row in rows])
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (self[step] for step in range(len(self)))
+        return self._plan[position]
 
     def _shuffled(self, epoch: int) -> list[np.ndarray]:
         """The rows of each batch of an epoch: shuffle, sort the pools by length, cut, shuffle the batches."""
         random = np.random.default_rng((self.seed, epoch))
-        order = random.permutation(len(self._sources))
+        order = random.permutation(self._lengths.shape[1])
         pool = np.arange(len(order)) // (POOL * self.size)
-        source_lengths, target_lengths = self._lengths[:, order]
-        order = order[np.lexsort((target_lengths, source_lengths, pool))]
+        order = order[np.lexsort((*self._lengths[:, order], pool))]
         return [order[i * self.size : (i + 1) * self.size] for i in random.permutation(len(self))]
 
 
 def _assemble(sources: list[list[int]], targets: list[list[int]]) -> Batch:
-    source, source_lengths = _padded(sources)
+    return Batch(*_padded(sources), *shifted(targets))
+
+
+def shifted(
+    targets: list[list[int]],
+) -> tuple[Int64[Tensor, "batch target"], Int64[Tensor, "batch target"], Int64[Tensor, " batch"]]:
+    """Targets as `target_in`, `target_out` and `target_lengths` of a batch."""
     target_in, _ = _padded([[START, *target] for target in targets])
-    target_out, target_lengths = _padded([[*target, END] for target in targets])
-    return Batch(source, source_lengths, target_in, target_out, target_lengths)
+    return target_in, *_padded([[*target, END] for target in targets])
 
 
 def _padded(rows: list[list[int]]) -> tuple[Int64[Tensor, "batch length"], Int64[Tensor, " batch"]]:

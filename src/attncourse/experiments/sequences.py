@@ -15,7 +15,7 @@ from attncourse.metrics import (
     links_from_weights,
     sequence_error_rate,
 )
-from attncourse.models import RNNSearch, Seq2Seq
+from attncourse.models import LuongTranslator, RNNSearch, Seq2Seq
 from attncourse.training import History, token_loss, train
 
 # English words in the source. The last two groups are longer than anything a model was trained on.
@@ -31,6 +31,13 @@ def fixed_context(corpus: Corpus, hidden: int = 128, **options) -> Seq2Seq:
 def additive_attention(corpus: Corpus, hidden: int = 96, **options) -> RNNSearch:
     """The model of chapter 02."""
     return RNNSearch(len(corpus.source_vocabulary), len(corpus.target_vocabulary), hidden=hidden, **options)
+
+
+def global_attention(corpus: Corpus, hidden: int = 96, **options) -> LuongTranslator:
+    """The model of chapter 04, with the states as wide as those of `additive_attention`."""
+    return LuongTranslator(
+        len(corpus.source_vocabulary), len(corpus.target_vocabulary), hidden=hidden, **options
+    )
 
 
 def parameters(model: nn.Module) -> int:

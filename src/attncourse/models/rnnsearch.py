@@ -3,14 +3,13 @@
 Bahdanau, Cho and Bengio 2015, "Neural machine translation by jointly learning to align and translate".
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attncourse.attention import AdditiveScore, attend, padding_mask
+from attncourse.attention import AdditiveScore, attend, padding_mask, project_keys
 from attncourse.models.interface import Output, Step
 from attncourse.models.recurrent import DeepOutput, check_target, checked_source, read_sequence
 from attncourse.models.seq2seq import DecoderState
@@ -23,7 +22,7 @@ class Annotations(NamedTuple):
     """
 
     annotations: Float[Tensor, "batch source d_k"]
-    projected: Float[Tensor, "batch source width"]
+    projected: Float[Tensor, "batch source width"] | None
     mask: Bool[Tensor, "batch 1 source"]
 
 
@@ -76,7 +75,7 @@ class RNNSearch(nn.Module):
         backwards, at_word_1 = read_sequence(self.backward_encoder, words, lengths, backward=True)
         annotations = torch.cat([forwards, backwards], dim=-1)
         mask = padding_mask(lengths, source.shape[1])
-        memory = Annotations(annotations, self.score.project_keys(annotations), mask)
+        memory = Annotations(annotations, project_keys(self.score, annotations), mask)
         return memory, DecoderState(self.start(at_word_1).tanh())
 
     def step(self, token: Int[Tensor, "batch"], state: DecoderState, memory: Annotations) -> Step:
@@ -105,7 +104,7 @@ class RNNSearch(nn.Module):
 
     def _advance(self, word: Tensor, hidden: Tensor, memory: Annotations) -> tuple[Tensor, Tensor, Tensor]:
         """s_{i-1} -> alpha_i -> c_i -> s_i."""
-        score = partial(self.score, projected_keys=memory.projected)
-        read = attend(hidden[:, None], memory.annotations, memory.annotations, score=score, mask=memory.mask)
+        h, projected = memory.annotations, memory.projected
+        read = attend(hidden[:, None], h, h, score=self.score, mask=memory.mask, projected_keys=projected)
         context, weights = read.context.squeeze(1), read.weights.squeeze(1)
         return self.cell(torch.cat([word, context], dim=-1), hidden), context, weights

@@ -28,6 +28,19 @@ const attentionMath = {
     "distance": (q, k) => -(Math.hypot(...q.map((x, i) => x - k[i])) ** 2) / 2,
   },
 
+  // The Gaussian of local attention, sigma = halfWidth / 2: 1 at the centre, falling to both sides.
+  gaussian: (position, centre, halfWidth) => Math.exp(-((position - centre) ** 2) / (2 * (halfWidth / 2) ** 2)),
+
+  // Weights of local attention: the softmax over the positions within halfWidth of the centre, all others 0. The
+  // Gaussian is "none", "outside" (multiplies the weights, whose sum falls) or "inside" (joins the scores).
+  local(scores, centre, halfWidth, gaussian) {
+    const visible = scores.map((_, s) => centre - halfWidth <= s && s <= centre + halfWidth);
+    const curve = scores.map((_, s) => attentionMath.gaussian(s, centre, halfWidth));
+    const bent = gaussian === "inside" ? scores.map((score, s) => score + Math.log(curve[s])) : scores;
+    const weights = attentionMath.softmax(bent, 1, visible);
+    return gaussian === "outside" ? weights.map((weight, s) => weight * curve[s]) : weights;
+  },
+
   // sum_i weight_i * value_i
   weigh(weights, values) {
     return values[0].map((_, d) => weights.reduce((sum, weight, i) => sum + weight * values[i][d], 0));

@@ -121,7 +121,10 @@ function attentionView(data) {
       .sort((a, b) => b[0] - a[0]).slice(0, 4);
     const list = best.map(([weight, i]) => `${named(other[side], i)} ${weight.toFixed(2)}`).join(", ");
     const subject = el("b", {}, named(side, index));
-    if (side === "queries") {
+    const total = read.reduce((sum, weight) => sum + weight, 0);
+    if (side === "queries" && data.partial && total > 0) {
+      readout.replaceChildren(subject, ` reads ${list || "next to nothing"}; the row sums to ${total.toFixed(2)}`);
+    } else if (side === "queries") {
       readout.replaceChildren(subject, list ? ` reads ${list}` : " reads nothing: every key is hidden from it");
     } else {
       readout.replaceChildren(subject, list ? ` is read by ${list}` : " is read by no query");
@@ -132,7 +135,11 @@ function attentionView(data) {
   if (data.heads.length > 1) {
     controls.append(choice("Head", data.heads, 0, (head) => { state.head = head; draw(); }));
   }
-  controls.append(temperatureSlider((temperature) => { state.temperature = temperature; draw(); }));
+  if (data.partial) {
+    controls.append(el("span", { class: "name" }, "Here a row may sum to less than 1."));
+  } else {
+    controls.append(temperatureSlider((temperature) => { state.temperature = temperature; draw(); }));
+  }
   const view = el("div", { class: "view", role: "group", "aria-label": data.title ?? "Attention weights" });
   if (data.title) view.append(el("p", { class: "title" }, data.title));
   view.append(controls, stage, readout);

@@ -22,6 +22,8 @@ class AttentionView:
         heads: one name for each head; "1", "2", ... when omitted.
         title: a sentence that says what there is to see.
         scores: the scores before the softmax, of the same shape; -inf where a key is hidden.
+        partial: rows may sum to less than 1, as where something bends the weights after the softmax. The view
+            then says what each row sums to, and has no temperature: it would need what was lost.
 
     Raises:
         ValueError, TypeError: shapes that do not fit the tokens, NaN, rows that are not weights.
@@ -36,14 +38,18 @@ class AttentionView:
         heads: Sequence[str] | None = None,
         title: str | None = None,
         scores=None,
+        partial: bool = False,
     ):
         self.queries = checked_tokens("queries", queries)
         self.keys = checked_tokens("keys", keys)
-        self.weights = checked_weights(weights, self.queries, self.keys)
+        self.weights = checked_weights(weights, self.queries, self.keys, partial=partial)
+        self.partial = partial
         self.heads = [str(i + 1) for i in range(len(self.weights))] if heads is None else list(heads)
         self.title = title
         if len(self.heads) != len(self.weights):
             raise ValueError(f"heads names {len(self.heads)} heads, but weights holds {len(self.weights)}")
+        if partial and scores is not None:
+            raise ValueError("scores: with partial=True the weights are not their softmax; leave scores out")
         self.scores = None if scores is None else self._checked_scores(scores)
 
     def _checked_scores(self, scores):
@@ -74,6 +80,7 @@ class AttentionView:
             "keys": self.keys,
             "weights": _rounded(self.weights),
             "scores": None if self.scores is None else _rounded(self.scores),
+            "partial": self.partial,
         }
         return component("attention_view", data, self._fallback())
 
@@ -81,7 +88,12 @@ class AttentionView:
         of_head = f", head {self.heads[0]} of {len(self.heads)}" if len(self.heads) > 1 else ""
         caption = f"{self.title or 'Attention weights'} (a row for each query{of_head})"
         rows = zip(self.queries, self.weights[0].tolist(), strict=True)
-        return table(caption, ["", *self.keys], [[query, *[f"{w:.2f}" for w in row]] for query, row in rows])
+        cells = [[query, *[f"{w:.2f}" for w in row]] for query, row in rows]
+        if not self.partial:
+            return table(caption, ["", *self.keys], cells)
+        sums = self.weights[0].sum(-1).tolist()
+        cells = [[*row, f"{total:.2f}"] for row, total in zip(cells, sums, strict=True)]
+        return table(caption, ["", *self.keys, "sum"], cells)
 
 
 def _rounded(matrix) -> list:

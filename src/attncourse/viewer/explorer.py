@@ -35,25 +35,72 @@ def translation_explorer(
         examples: sentences to choose from; the first is shown.
         known: the words the model has met; a word read that is not among them is named.
     """
-    if not examples:
-        raise ValueError("examples is empty: give at least one sentence to begin with")
     widgets = _widgets()
-    sentence = widgets.Text(value=examples[0], description="Sentence", continuous_update=False,
-                            layout=widgets.Layout(width="min(100%, 42em)"))
-    example = widgets.Dropdown(options=list(examples), description="Examples",
-                               layout=widgets.Layout(width="min(100%, 42em)"))
+    example, sentence = _sentence(widgets, examples)
     output = widgets.Output()
 
     def answer(_=None):
         output.outputs = (_shown(_translation(translate, sentence.value, known)),)
 
-    widgets.dlink((example, "value"), (sentence, "value"))
     sentence.observe(answer, "value")
     answer()
     _publish(widgets.VBox([example, sentence, output]))
 
 
-def _translation(translate, text: str, known: Container[str] | None) -> str:
+def window_explorer(
+    translate: Callable[[str, str, int], tuple[Sequence[str], Sequence[str], Tensor]],
+    examples: Sequence[str],
+    *,
+    systems: Sequence[str],
+    half_width: int,
+    widest: int,
+    known: Container[str] | None = None,
+) -> None:
+    """The same with local attention: choose the system and the half-width D too, and see the window move.
+
+    Args:
+        translate: (text, system, D) -> (queries, keys, weights), as for `translation_explorer`; here a row of
+            weights may sum to less than 1.
+        examples: sentences to choose from; the first is shown.
+        systems: names to choose from; the first is shown.
+        half_width: D to begin with.
+        widest: the largest D on offer.
+        known: the words the model has met.
+    """
+    if not systems:
+        raise ValueError("systems is empty: give at least one to choose from")
+    if not 1 <= half_width <= widest:
+        raise ValueError(f"half_width is {half_width}; it must lie between 1 and widest, {widest}")
+    widgets = _widgets()
+    example, sentence = _sentence(widgets, examples)
+    system = widgets.Dropdown(options=list(systems), description="Attention")
+    width = widgets.IntSlider(value=half_width, min=1, max=widest, description="D", continuous_update=False)
+    output = widgets.Output()
+
+    def answer(_=None):
+        def local(text):
+            return translate(text, system.value, width.value)
+
+        output.outputs = (_shown(_translation(local, sentence.value, known, partial=True)),)
+
+    for control in (sentence, system, width):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([example, sentence, system, width, output]))
+
+
+def _sentence(widgets, examples: Sequence[str]) -> tuple:
+    """A list of examples, and a line to type in which the chosen one appears."""
+    if not examples:
+        raise ValueError("examples is empty: give at least one sentence to begin with")
+    wide = widgets.Layout(width="min(100%, 42em)")
+    example = widgets.Dropdown(options=list(examples), description="Examples", layout=wide)
+    sentence = widgets.Text(value=examples[0], description="Sentence", continuous_update=False, layout=wide)
+    widgets.dlink((example, "value"), (sentence, "value"))
+    return example, sentence
+
+
+def _translation(translate, text: str, known: Container[str] | None, *, partial: bool = False) -> str:
     """The HTML that answers one typed sentence."""
     if not text.strip():
         return "<p>Type a sentence and press Enter.</p>"
@@ -65,7 +112,7 @@ def _translation(translate, text: str, known: Container[str] | None) -> str:
         return "<p>The model wrote nothing.</p>"
     unknown = [] if known is None else [key for key in dict.fromkeys(keys) if key not in known]
     note = f"<p>Words the model has never met: <b>{escape(', '.join(unknown))}</b>.</p>" if unknown else ""
-    view = AttentionView(weights, queries, keys, title=" ".join(queries))
+    view = AttentionView(weights, queries, keys, title=" ".join(queries), partial=partial)
     return note + view._repr_html_()
 
 

@@ -48,6 +48,19 @@ def show(figure: Figure, alt: str) -> None:
     publish({"text/html": figure_html(figure, alt), "text/plain": alt})
 
 
+def show_beside(*panels: tuple[Figure, str]) -> None:
+    """Show figures side by side, each with its alternative text; on a phone, one under the other."""
+    if not panels or not all(isinstance(panel, tuple) and len(panel) == 2 for panel in panels):
+        raise TypeError("panels must be pairs of a figure and its alternative text, and at least one")
+    shown = "".join(
+        f'<div style="flex: 1 1 320px; max-width: {round(figure.get_figwidth() * 96)}px">'
+        f"{figure_html(figure, alt)}</div>"
+        for figure, alt in panels
+    )
+    html = f'<div style="display: flex; flex-wrap: wrap; gap: 0 1.5em; justify-content: center">{shown}</div>'
+    publish({"text/html": html, "text/plain": "\n".join(alt for _, alt in panels)})
+
+
 def heatmap(
     weights,
     queries: Sequence[str],

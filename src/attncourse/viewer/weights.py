@@ -47,10 +47,11 @@ def checked_matrix(
     return matrix
 
 
-def checked_weights(weights, queries: list[str], keys: list[str]) -> Tensor:
+def checked_weights(weights, queries: list[str], keys: list[str], *, partial: bool = False) -> Tensor:
     """Attention weights as float64 (heads, queries, keys): none negative, each row summing to 1, or to 0.
 
-    A row of zeros is a query from which every key is hidden. The tolerance, 0.01, is for half precision.
+    A row of zeros is a query from which every key is hidden. With `partial` a row may sum to anything from 0
+    to 1. The tolerance, 0.01, is for half precision.
     """
     weights = checked_matrix("weights", weights, queries, keys)
     if weights.min() < 0:
@@ -61,13 +62,20 @@ def checked_weights(weights, queries: list[str], keys: list[str]) -> Tensor:
             "negative. Are these scores, before the softmax?"
         )
     totals = weights.sum(-1)
+    if partial and (totals > 1.01).any():
+        head, query = (totals > 1.01).nonzero()[0].tolist()
+        raise ValueError(
+            f"weights: the row of {_place(weights, head, queries[query], query)} sums to "
+            f"{totals[head, query].item():.4g}; partial rows sum to at most 1"
+        )
     wrong = ((totals - 1).abs() > 0.01) & (totals != 0)
-    if wrong.any():
+    if wrong.any() and not partial:
         head, query = wrong.nonzero()[0].tolist()
         raise ValueError(
             f"weights: the row of {_place(weights, head, queries[query], query)} sums to "
             f"{totals[head, query].item():.4g}; a row sums to 1, or to 0 where every key is hidden. "
-            "Was the softmax taken over the keys, and are these the weights before dropout?"
+            "Was the softmax taken over the keys, and are these the weights before dropout? Weights that were "
+            "bent after the softmax are shown with partial=True."
         )
     return weights
 
