@@ -46,8 +46,8 @@ def test_a_global_step_grows_with_the_source(batch, ratio):
     assert grown >= 2, f"a global step over 4096 words takes only {grown:.2f} times that over {SHORT}"
 
 
-# For one sentence at a time global attention stays ahead for longer: its few large products run at full speed,
-# and gathering a window costs some ten small operations, whatever the length.
+# For one sentence at a time global attention stays ahead for longer: its few large products run at full
+# speed, and to gather a window costs some ten small operations, whatever the length.
 def test_at_4096_words_local_is_faster_than_global(ratio):
     found = ratio(steps("local", 8, 4096), steps("global", 8, 4096))
     assert found >= 2, f"at 4096 words a local step is only {found:.2f} times as fast as a global one"

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
-from attncourse.decoding import Hypothesis, beam_search, gnmt_penalty, greedy, reorder, translate
+from attncourse.decoding import (
+    Hypothesis,
+    Translation,
+    beam_search,
+    gnmt_penalty,
+    greedy,
+    reorder,
+    replace_unknown,
+    translate,
+)
 from attncourse.models import RNNSearch, Seq2Seq
 
 A, B = 4, 5
@@ -476,6 +485,58 @@ def test_translate_refuses_text(text):
 def test_translate_names_a_bad_number(option):
     with pytest.raises(ValueError, match="both must be at least 1"):
         translate(table(), [["un"]], SOURCE, TARGET, **option)
+
+
+# Unknown words
+
+
+def looked(tokens, rows):
+    """A translation whose words looked where `rows` says, one row of weights a word."""
+    return Translation(tokens, True, torch.tensor(rows), ("kim",))
+
+
+def test_an_unknown_word_becomes_the_word_it_looked_at():
+    """The row of an earlier word, or the place instead of the word, copies the wrong one."""
+    said = looked(["kim", "<unk>", "<unk>"], [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
+    found = replace_unknown(said, ["a", "b", "c"])
+    assert found.tokens == ["kim", "c", "b"], "each word has its own row; known words stay"
+    assert said.tokens == ["kim", "<unk>", "<unk>"], "the translation that was given must not change"
+    assert found.weights is said.weights and found.finished and found.unknown == ("kim",)
+
+
+def test_the_dictionary_translates_what_it_knows_and_the_rest_is_copied():
+    """Only unknown words ask the dictionary: a known target word may look like one of its entries."""
+    said = looked(["cat", "<unk>", "<unk>"], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    found = replace_unknown(said, ["cat", "dog", "kim"], {"cat": "chat", "dog": "chien"})
+    assert found.tokens == ["cat", "chien", "kim"]
+
+
+def test_what_was_not_looked_up_is_refused():
+    without = Translation(["<unk>"], True, None, ())
+    with pytest.raises(ValueError, match="only a model that attends"):
+        replace_unknown(without, ["a"])
+    said = looked(["<unk>"], [[0.6, 0.4]])
+    with pytest.raises(ValueError, match="source has 3 words, .* over 2"):
+        replace_unknown(said, ["a", "b", "c"])
+    with pytest.raises(TypeError, match="source is the text 'ab'"):
+        replace_unknown(said, "ab")
+
+
+def test_an_empty_source_has_nothing_to_replace():
+    """It has no weights either, even from a model that attends."""
+    (empty,) = translate(table(), [[]], SOURCE, TARGET)
+    assert replace_unknown(empty, []) == empty
+
+
+def test_the_weights_of_decoding_name_the_source_word():
+    """From the model to the words: the model says <unk>, and its weights say whose."""
+    says_unknown = probabilities({(START, START): {UNKNOWN: 1.0}, (START, UNKNOWN): {END: 1.0}})
+    sources = [["un", "deux"], ["deux"]]
+    found = translate(says_unknown, sources, SOURCE, TARGET)
+    copied = [replace_unknown(one, source).tokens for one, source in zip(found, sources, strict=True)]
+    assert [one.tokens for one in found] == [["<unk>"], ["<unk>"]]
+    # START is 1, so the first step looks at place 1 of 2, and at the only place of 1.
+    assert copied == [["deux"], ["deux"]]
 
 
 # The models of the course

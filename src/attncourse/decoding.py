@@ -7,7 +7,7 @@ Both read scores from the model as they are: a hypothesis that ended scores exac
 teacher-forced, gives that target. PAD and START are never produced.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+from attncourse.data.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, Vocabulary
 from attncourse.models.interface import SequenceModel
 from attncourse.models.show_attend_tell import ShowAttendTell
 
@@ -413,3 +413,41 @@ def translate(
         )
         for index, sentence in enumerate(sentences)
     ]
+
+
+def replace_unknown(
+    translation: Translation, source: Sequence[str], dictionary: Mapping[str, str] | None = None
+) -> Translation:
+    """Put a word in the place of every `<unk>`: the source word read most for it, translated or copied.
+
+    The weights say which source word an unknown target word stands for (Luong et al. 2015, section 4, after
+    Luong et al. 2015b, arXiv 1410.8206, and Jean et al. 2015, arXiv 1412.2007). A name is the same in both
+    languages, so it is copied; what the dictionary knows is translated.
+
+    Args:
+        translation: of `source`, with its weights.
+        source: the words that were read.
+        dictionary: {source word: target word}; what it lacks is copied.
+
+    Returns:
+        The translation with other tokens; as many, so that the weights still fit.
+
+    Raises:
+        TypeError: `source` is a text.
+        ValueError: the model does not attend, or its weights are not those of this source.
+    """
+    if isinstance(source, str):
+        raise TypeError(f"source is the text {source!r}: give its words, tokenize({source!r})")
+    if not translation.tokens:
+        return translation
+    if translation.weights is None:
+        raise ValueError("translation has no weights: only a model that attends knows whence a word comes")
+    if translation.weights.shape[1] != len(source):
+        raise ValueError(f"source has {len(source)} words, and the translation's weights are over "
+                         f"{translation.weights.shape[1]}: give the words that were translated")
+    origins = [source[place] for place in translation.weights.argmax(dim=1).tolist()]
+    tokens = [
+        (dictionary or {}).get(origin, origin) if token == SPECIALS[UNKNOWN] else token
+        for token, origin in zip(translation.tokens, origins, strict=True)
+    ]
+    return replace(translation, tokens=tokens)

@@ -215,7 +215,9 @@ def pointing_accuracy(
     for index, (looked, cells_of) in enumerate(zip(weights, objects, strict=True)):
         for word, cells in cells_of.items():
             if not 0 <= word < len(looked):
-                raise ValueError(f"objects[{index}] names word {word}, weights[{index}] has {len(looked)} words")
+                raise ValueError(
+                    f"objects[{index}] names word {word}: weights[{index}] has rows 0 to {len(looked) - 1}"
+                )
             row = looked[word]
             hits += bool(row.max() > 0) and int(row.argmax()) in set(cells)
             words += 1

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncourse.data import pronunciation_corpus, translation_corpus
+from attncourse.data import Alignment, Pair, pronunciation_corpus, translation_corpus
 from attncourse.experiments import sequences
 
 
@@ -41,6 +41,22 @@ def test_weights_of_the_gold_target_fit_each_pair(corpus):
         torch.testing.assert_close(matrix.sum(-1), torch.ones(len(pair.target)))
 
 
+def test_centres_are_those_that_the_weights_were_read_around(corpus):
+    """Each pair gets its own row: no weight may lie further than D from its centre, and local-m's are t."""
+    torch.manual_seed(0)
+    model = sequences.global_attention(corpus, hidden=8, centre="predicted", gaussian="inside", half_width=2)
+    found = sequences.teacher_forced_centres(model, corpus, corpus.test)
+    weights = sequences.teacher_forced_weights(model, corpus, corpus.test)
+    for centre, matrix, pair in zip(found, weights, corpus.test, strict=True):
+        assert centre.shape == (len(pair.target),) and len(set(centre.tolist())) > 1
+        away = (torch.arange(len(pair.source)) - centre[:, None]).abs()
+        assert torch.equal(matrix > 0, away <= 2), "the centre of another word, or of another pair"
+    assert not model.local._forward_pre_hooks, "the hook must not stay"
+    walking = sequences.global_attention(corpus, hidden=8, centre="monotonic")
+    [first] = sequences.teacher_forced_centres(walking, corpus, corpus.test[:1])
+    assert first.tolist() == list(range(len(corpus.test[0].target)))
+
+
 def test_fit_keeps_the_best_weights_and_repeats_itself(corpus):
     def run():
         torch.manual_seed(0)
@@ -51,3 +67,23 @@ def test_fit_keeps_the_best_weights_and_repeats_itself(corpus):
     (first, weight), (second, again) = run(), run()
     assert first.dev == second.dev and torch.equal(weight, again), "the same seed gave another run"
     assert len(first.loss) == 8 and len(first.dev) == 4
+
+
+def test_sentences_by_distance_move_as_far_as_their_group_says(corpus):
+    """A group of the wrong sentences would flatter or wrong local attention."""
+    groups = sequences.sentences_by_distance(corpus, 5)
+    seen = {pair.source for pair in corpus.train}
+    for name, (low, high) in {"0-0.5": (0, 0.5), "0.5-1": (0.5, 1), "1-2": (1, 2), "2+": (2, 30)}.items():
+        assert len(groups[name]) == 5
+        for pair in groups[name]:
+            assert 7 <= len(pair.source) <= 20 and pair.source not in seen
+            moves = [abs(i - j) for i, j in pair.alignment.sure]
+            assert low <= sum(moves) / len(moves) <= high, f"{pair.source} is not in its group, {name}"
+
+
+def test_distance_moved_is_the_mean_over_the_sure_links():
+    """Two words exchanged move by one each; a word in place moves by none; possible links do not count."""
+    links = frozenset({(0, 0), (1, 2), (2, 1), (3, 3)})
+    alignment = Alignment(links, possible=links | {(0, 3)})
+    pair = Pair(("a", "b", "c", "d"), ("A", "C", "B", "D"), alignment)
+    assert sequences.distance_moved(pair) == 0.5

@@ -23,9 +23,10 @@ MODELS = {
     **{f"Seq2Seq, {context}": partial(Seq2Seq, hidden=6, context=context)
        for context in ("last", "mapped", "mean", "max")},
     "Seq2Seq, reversed": partial(Seq2Seq, hidden=6, reverse=True),
-    **{f"LuongTranslator, {score}": partial(LuongTranslator, hidden=6, score=score)
+    **{f"LuongTranslator, {score}": partial(LuongTranslator, hidden=6, layers=2, score=score)
        for score in ("dot", "general", "concat", "location")},
-    "LuongTranslator, input feeding": partial(LuongTranslator, hidden=6, input_feeding=True),
+    "LuongTranslator, input feeding": partial(LuongTranslator, hidden=6, layers=2, input_feeding=True),
+    "LuongTranslator, read forwards": partial(LuongTranslator, hidden=6, reverse=False),
     "LuongTranslator, local-m": partial(LuongTranslator, hidden=6, centre="monotonic", half_width=1),
     **{f"LuongTranslator, {centre}, Gaussian {gaussian}": partial(
         LuongTranslator, hidden=6, centre=centre, half_width=1, gaussian=gaussian)

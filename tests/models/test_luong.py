@@ -12,8 +12,9 @@ TARGET = torch.tensor([[START, 5, 6, 7], [START, 4, 4, 9], [START, 12, 8, 6]])
 KINDS = {
     **{score: {"score": score} for score in ("dot", "general", "concat", "location")},
     "fed": {"score": "general", "input_feeding": True},
-    "one layer": {"layers": 1},
-    "three layers": {"layers": 3, "input_feeding": True},
+    "two layers": {"layers": 2},
+    "three layers, fed": {"layers": 3, "input_feeding": True},
+    "read forwards": {"reverse": False},
     "local-m": {"centre": "monotonic", "half_width": 1},
     "local-p": {"centre": "predicted", "half_width": 2, "gaussian": "outside", "input_feeding": True},
 }
@@ -86,9 +87,10 @@ def weigh(model, h, annotations, t):
 def plain_loop(model, row, target):
     states = [(torch.zeros(6).double(), torch.zeros(6).double())] * model.encoder.num_layers
     annotations = []
-    for word in row:
+    for word in reversed(row) if model.reverse else row:
         h, states = stacked(model.encoder, model.source_embedding.weight[word], states)
         annotations.append(h)
+    annotations = annotations[::-1] if model.reverse else annotations
     attentional, logits, maps = torch.zeros(6).double(), [], []
     for t, word in enumerate(target):
         x = model.target_embedding.weight[word]
@@ -143,7 +145,7 @@ def test_the_decoder_starts_where_the_encoder_ended_layer_by_layer():
     model, (source, lengths) = build(layers=2), padded()
     _, state = model.encode(source, lengths)
     for i, row in enumerate(ROWS):
-        _, (hidden, cell) = model.encoder(model.source_embedding(torch.tensor([row])))
+        _, (hidden, cell) = model.encoder(model.source_embedding(torch.tensor([row[::-1]])))
         torch.testing.assert_close(state.hidden[i], hidden[:, 0])
         torch.testing.assert_close(state.cell[i], cell[:, 0])
 

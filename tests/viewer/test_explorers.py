@@ -7,7 +7,7 @@ import pytest
 import torch
 from ipywidgets.widgets.widget import _instances
 
-from attncourse.viewer import score_explorer, translation_explorer, window_explorer
+from attncourse.viewer import scene_explorer, score_explorer, translation_explorer, window_explorer
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -17,6 +17,16 @@ def translate(text):
     if "stop" in words:
         raise ValueError("a <sentence> may not contain 'stop'")
     return [word.upper() for word in words], words, torch.eye(len(words))
+
+
+def pictured(held, specimen, system):
+    """A picture of 3 by 3 pixels, bright where something stands; the words name what stands there."""
+    if len(held) > 2:
+        raise ValueError("at most <two> things")
+    image = torch.zeros(3, 3)
+    image.view(-1)[list(held)] = 1 / (1 + specimen)
+    weights = None if system == "none" else torch.eye(9)[list(held)]
+    return image, list(held.values()), weights, f"{system} says: <{' '.join(held.values())}>"
 
 
 @pytest.fixture
@@ -38,6 +48,7 @@ def html_of(box) -> str:
     score_explorer,
     lambda: translation_explorer(translate, ["a b"]),
     lambda: window_explorer(windowed, ["a b"], systems=["plain"], half_width=1, widest=2),
+    lambda: scene_explorer(pictured, ["two"], ["soft"], start={4: "two"}),
 ])
 def test_the_static_page_gets_one_sentence(explore, explorer):
     data, _ = explore(explorer)
@@ -119,6 +130,34 @@ def test_every_control_of_the_score_explorer_computes_anew(explore):
     flat = html_of(box)
     x.value = -2
     assert len({before, flat, html_of(box)}) == 3
+
+
+def test_a_picture_is_put_together_and_captioned(explore):
+    _, box = explore(scene_explorer, pictured, ["two", "four"], ["soft", "none"], start={4: "two"})
+    grid, specimen, system, _ = box.children
+    assert '"words":["two"]' in html_of(box) and "soft says: &lt;two&gt;" in html_of(box)
+    grid.children[8].value = "four"
+    assert '"words":["two","four"]' in html_of(box)
+    before = html_of(box)
+    specimen.value = 1
+    assert html_of(box) != before, "another specimen is another picture"
+    system.value = "none"
+    assert "none says" in html_of(box) and '"weights":[[0.0],[0.0]]' in html_of(box), "it looks at nothing"
+    grid.children[0].value = "four"
+    assert html_of(box) == "<p>at most &lt;two&gt; things</p>"
+    for place in grid.children:
+        place.value = ""
+    assert html_of(box) == "<p>Put something into the picture.</p>"
+
+
+@pytest.mark.parametrize(("start", "systems", "message"), [
+    ({9: "two"}, ["soft"], "start puts 'two' at 9: places are 0 to 8"),
+    ({0: "six"}, ["soft"], r"start puts 'six' at 0: places are 0 to 8, things are \['two'\]"),
+    ({}, [], "systems is empty"),
+])
+def test_a_picture_that_cannot_start_is_refused(start, systems, message):
+    with pytest.raises(ValueError, match=message):
+        scene_explorer(pictured, ["two"], systems, start=start)
 
 
 def test_without_ipywidgets_the_error_says_what_to_do(monkeypatch):

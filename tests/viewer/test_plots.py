@@ -103,6 +103,13 @@ def test_gold_outside_the_sentence_is_named():
         heatmap(WEIGHTS, ["a", "b"], ["x", "y", "z"], title="t", gold=({(5, 0)}, {(5, 0)}))
 
 
+def test_groups_that_are_not_lengths_are_called_what_they_are():
+    """How far words move, under an axis that says "source length", would be read wrongly."""
+    figure = by_length(RESULTS, title="t", metric="BLEU", x_axis="places moved")
+    assert figure.axes[0].get_xlabel() == "places moved"
+    assert lengths().axes[0].get_xlabel() == "source length (words)"
+
+
 def test_lines_carry_their_names():
     texts = {text.get_text() for text in lengths().axes[0].texts}
     assert {"fixed context", "additive attention"} <= texts

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from attncourse.viewer import AttentionView, WeighView, WindowView, heatmap
+from attncourse.viewer import AttentionView, ImageAttentionView, WeighView, WindowView, heatmap
 from attncourse.viewer.plots import figure_html
 from attncourse.viewer.style import luminance
 
@@ -17,6 +17,12 @@ TWO_HEADS = AttentionView(WEIGHTS, QUERIES, KEYS, heads=["near", "far"], title="
 LONG = AttentionView(
     torch.randn(1, 60, generator=torch.Generator().manual_seed(0)).softmax(-1), ["查询"],
     [f"word{i}" if i != 30 else "a" * 80 for i in range(60)], title="One query, sixty keys",
+)
+LOOKS = torch.zeros(3, 2, 2)
+LOOKS[0, 0, 0], LOOKS[0, 1, 1], LOOKS[1, 0, 1] = 0.8, 0.2, 1.0  # the third word looks at nothing
+SCENE = ImageAttentionView(
+    torch.tensor([[0.0, 1.0], [0.2, 0.0]]).repeat_interleave(4, 0).repeat_interleave(4, 1), ["a", "two", "a"],
+    {"soft": LOOKS, "hard": LOOKS.round()}, boxes=[None, (0, 4, 4, 8), None], title="Two looks up",
 )
 PLANE = WeighView(
     [1.6, 0.9], [[2, 0.4], [1, 1.7], [-1.6, 1]], [[1, 0], [0, 1], [-1, 0]], labels=["cat", "kitten", "rug"]
@@ -396,13 +402,96 @@ def test_the_window_follows_keyboard_mouse_and_finger(page, touch_page, visit):
     assert touch_page.locator(".stage.upright").count() == 1, "words wider than their column stand upright"
 
 
+# ---- ImageAttentionView ----
+
+def veils(page, system: int) -> list[float]:
+    """How far each cell of one picture recedes, row by row."""
+    return page.locator(".frame").nth(system).locator(".cell").evaluate_all(
+        "all => all.map((cell) => Number(cell.style.getPropertyValue('--veil')))"
+    )
+
+
+def test_the_pixels_are_drawn_where_they_are(page, visit):
+    orange = torch.eye(3)[..., None] * torch.tensor([1.0, 0.2, 0.0])
+    visit(page, SCENE, ImageAttentionView(orange, ["a"], [[1.0]]))
+    canvas = page.locator("canvas")
+    read = "canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+    (grey, colour), width = (canvas.nth(i).evaluate(read) for i in (0, 2)), 8
+    assert grey[4 * (1 * width + 6) :][:4] == [255, 255, 255, 255]
+    assert grey[4 * (6 * width + 1) :][:4] == [51, 51, 51, 255]
+    assert colour[4 * 4 :][:4] == [255, 51, 0, 255] and colour[4:8] == [0, 0, 0, 255]
+    assert canvas.nth(0).evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
+    first, second, third = (page.locator(".cell").nth(i).bounding_box() for i in range(3))
+    assert second["x"] > first["x"] and second["y"] == first["y"], "cells run along the row first"
+    assert third["y"] > first["y"] and third["x"] == first["x"]
+
+
+def test_a_word_shows_where_it_looked(page, visit):
+    visit(page, SCENE)
+    assert veils(page, 0) == [0, 1, 1, 0.75] and veils(page, 1) == [0, 1, 1, 1]
+    looks = "“a” (1) (soft) looks at row 1, column 1: 0.80; row 2, column 2: 0.20"
+    assert readout(page).split("\n")[0] == looks
+    assert page.locator(".cell.read").count() == 3, "a quarter of the largest weight is outlined"
+    page.locator(".chip").nth(1).click()
+    assert veils(page, 0) == [1, 0, 1, 1]
+    assert readout(page).endswith("What it names is in row 1, column 2 (dashed)")
+    box, frame = page.locator(".object").first.bounding_box(), page.locator(".frame").first.bounding_box()
+    assert box["x"] == pytest.approx(frame["x"] + frame["width"] / 2, abs=1)
+    assert box["y"] == pytest.approx(frame["y"], abs=1), "(top, left, bottom, right), in pixels of the image"
+    page.locator(".chip").nth(2).click()
+    assert "“a” (3) (soft) looks at nothing" in readout(page)
+    assert not page.locator(".object").first.is_visible()
+
+
+def test_a_cell_shows_which_words_looked_there(page, visit):
+    visit(page, SCENE)
+    page.locator(".frame").nth(0).locator(".cell").nth(3).hover()
+    assert readout(page) == "row 2, column 2 (soft) was looked at by “a” (1) 0.20"
+    assert page.locator(".value").all_inner_texts() == ["0.20", "", ""]
+    page.locator(".frame").nth(1).locator(".cell").nth(2).click()
+    assert readout(page) == "row 2, column 1 (hard) was looked at by no word"
+    page.mouse.move(5, 5)
+    assert readout(page).startswith("row 2, column 1 (hard)"), "what was chosen stays when the mouse has gone"
+
+
+def test_the_keyboard_reaches_words_and_cells(page, visit):
+    visit(page, SCENE)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert readout(page).startswith("“two” (soft) looks at row 1, column 2: 1.00")
+    page.keyboard.press("ArrowDown")
+    assert readout(page).startswith("row 1, column 1 (soft) was looked at by “a” (1) 0.80")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert readout(page).startswith("row 2, column 2 (soft)")
+    page.keyboard.press("ArrowDown")
+    assert readout(page).startswith("row 2, column 2 (soft)"), "the last row is the last"
+    page.keyboard.press("Tab")
+    assert readout(page).startswith("row 1, column 1 (hard)"), "a picture is one stop of the Tab key"
+    page.keyboard.press("ArrowUp")
+    assert readout(page).startswith("“a” (1)")
+    assert page.locator(".readout").get_attribute("aria-live") == "polite"
+    assert page.locator(".cell").nth(1).get_attribute("aria-label") == "row 1, column 2"
+
+
+def test_a_picture_is_touched(touch_page, visit):
+    page = visit(touch_page, SCENE, width=380)
+    page.locator(".chip").nth(1).tap()
+    assert readout(page).startswith("“two”")
+    page.locator(".frame").nth(1).locator(".cell").nth(0).tap()
+    assert readout(page) == "row 1, column 1 (hard) was looked at by “a” (1) 1.00"
+    left, right = (page.locator(".frame").nth(i).bounding_box() for i in (0, 1))
+    assert left["y"] == right["y"] and left["width"] > 130, "two systems stand side by side on a phone too"
+    assert no_overflow(page)
+
+
 # ---- all of them, and the figures ----
 
 @pytest.mark.parametrize("width", [320, 380, 620, 1200])
 def test_no_page_is_wider_than_its_screen(page, visit, width):
     words = ["word"] * 12
     figure = heatmap(torch.eye(12), words, words, title="Each reads itself")
-    visit(page, TWO_HEADS, LONG, PLANE, WINDOW, figure_html(figure, "alt"), width=width)
+    visit(page, TWO_HEADS, LONG, PLANE, WINDOW, SCENE, figure_html(figure, "alt"), width=width)
     assert no_overflow(page)
 
 

@@ -46,7 +46,7 @@ class HardAttention(nn.Module):
     Args:
         score: the score function.
         choice: one of the four.
-        temperature: of the softmax that lends "gumbel" its gradient. Low is closer to the choice, and noisier.
+        temperature: of the softmax that lends "gumbel" its gradient. Low is close to the choice, and noisy.
 
     Raises:
         ValueError: another choice, or a temperature that is not positive.
@@ -83,7 +83,7 @@ class HardAttention(nn.Module):
             return alpha
         if self.choice == "arg max" or not self.training:
             return one_hot(alpha)
-        # The largest of log alpha + Gumbel noise is a sample of alpha; log alpha is the score, up to a constant.
+        # Where log alpha + Gumbel noise is largest is a sample of alpha. The score is log alpha + a constant.
         noisy = scores + gumbel_noise(scores)
         if self.choice == "sample":
             return one_hot(masked_softmax(noisy, mask)).to(alpha.dtype)
@@ -101,7 +101,7 @@ def one_hot(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]
 def gumbel_noise(like: Tensor) -> Tensor:
     """-log(-log u), u uniform, in the shape of `like`, drawn from torch's global generator.
 
-    In float32 at least: in half precision the few values that it could take would make some choices impossible.
+    In float32 at least: half precision has too few values for every choice to remain possible.
     """
     # -log u is an exponential variable, which is never 0.
     dtype = torch.promote_types(like.dtype, torch.float32)
@@ -114,7 +114,7 @@ def gumbel_noise(like: Tensor) -> Tensor:
 def log_probability(
     alpha: Float[Tensor, "*batch keys"], weights: Float[Tensor, "*batch keys"]
 ) -> Float[Tensor, "*batch"]:
-    """log p(s) = sum_i s_i log alpha_i of one-hot choices s (Xu et al. 2015, eq. 8); 0 where none was made."""
+    """log p(s) = sum_i s_i log alpha_i, s one-hot (Xu et al. 2015, eq. 8); 0 where no choice was made."""
     chosen = (alpha * weights.detach()).sum(-1)
     return chosen.masked_fill((weights == 0).all(-1), 1.0).log()
 

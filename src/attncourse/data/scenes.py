@@ -1,7 +1,7 @@
 """Small scenes of real handwritten digits, with captions that name each digit and say where it lies.
 
-The 1,797 digits of scikit-learn are divided first: every digit of a test scene was written by a hand stroke
-that no training scene contains. Each scene knows the box of every digit and the word of the caption that
+The 1,797 digits of scikit-learn are divided first, and scenes composed afterwards: no digit of a test scene
+was ever seen in training. Each scene knows the box of every digit and the word of the caption that
 names it, so it can be checked whether a model looks at what it speaks of.
 """
 
@@ -40,10 +40,10 @@ class Box(NamedTuple):
     right: int
 
     def cells(self, size: int, grid: int) -> frozenset[int]:
-        """The cells of a grid laid over the scene whose centres lie in the box, counted row by row."""
+        """The cells of a grid over the scene that the box covers, in whole or in part, counted by row."""
         side = size / grid
-        rows = [i for i in range(grid) if self.top <= (i + 0.5) * side < self.bottom]
-        columns = [i for i in range(grid) if self.left <= (i + 0.5) * side < self.right]
+        rows = [i for i in range(grid) if self.top < (i + 1) * side and i * side < self.bottom]
+        columns = [i for i in range(grid) if self.left < (i + 1) * side and i * side < self.right]
         return frozenset(row * grid + column for row in rows for column in columns)
 
 
@@ -253,5 +253,5 @@ def scene_corpus(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
         for part, count in {"train": train, "dev": dev, "test": test}.items()
     }
     # Every word of the grammar, however small the corpus.
-    places = [place.split() for place in PLACES]
-    return SceneCorpus(**parts, vocabulary=Vocabulary.from_sentences([["a", "an", "and", ","], NAMES, *places]))
+    words = [["a", "an", "and", ","], NAMES, *(place.split() for place in PLACES)]
+    return SceneCorpus(**parts, vocabulary=Vocabulary.from_sentences(words))

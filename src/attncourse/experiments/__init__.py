@@ -1,9 +1,10 @@
 """The runs behind the book's tables: one module a chapter, several seeds, JSON out."""
 
-from attncourse.experiments import chapter01, chapter02
+from attncourse.experiments import chapter01, chapter02, chapter03, chapter04, chapter05
 from attncourse.experiments.results import CHECKOUT, Experiment, Results, Spread, load_results
 
-_ALL = {experiment.name: experiment for experiment in chapter01.EXPERIMENTS + chapter02.EXPERIMENTS}
+_CHAPTERS = (chapter01, chapter02, chapter03, chapter04, chapter05)
+_ALL = {experiment.name: experiment for chapter in _CHAPTERS for experiment in chapter.EXPERIMENTS}
 
 
 def names() -> list[str]:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from attncourse.data import Corpus, Pair, collate, copying_corpus, translation_corpus
 from attncourse.experiments.results import Experiment
 from attncourse.experiments.sequences import (
-    bleu_by_length,
+    bleu_by_group,
     fit,
     fixed_context,
     parameters,
@@ -34,7 +34,7 @@ def bottleneck(system: str, seed: int) -> dict:
     torch.manual_seed(seed)
     model = fixed_context(corpus, **CONTEXTS[system])
     fit(model, corpus, steps=STEPS, seed=seed)
-    scores = bleu_by_length(model, corpus, sentences_by_length(corpus, 100))
+    scores = bleu_by_group(model, corpus, sentences_by_length(corpus, 100))
     return {"parameters": parameters(model), "bleu": scores}
 
 

@@ -8,7 +8,7 @@ from attncourse.experiments.sequences import (
     LETTERS,
     additive_attention,
     alignment_errors,
-    bleu_by_length,
+    bleu_by_group,
     by_length,
     fit,
     fixed_context,
@@ -34,7 +34,7 @@ def translation_ladder(system: str, seed: int) -> dict:
     fit(model, corpus, steps=STEPS, seed=seed)
     numbers = {
         "parameters": parameters(model),
-        "bleu": bleu_by_length(model, corpus, sentences_by_length(corpus, 100)),
+        "bleu": bleu_by_group(model, corpus, sentences_by_length(corpus, 100)),
     }
     if name == "additive attention":
         numbers |= alignment_errors(model, corpus, corpus.test)

@@ -1,5 +1,10 @@
 """Chapter 03: captions of digit scenes by four ways of looking, and the noise in the gradient of a choice."""
 
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -16,7 +21,6 @@ from attncourse.data import PAD, Scene, SceneBatches, collate_scenes, scene_corp
 from attncourse.data.scenes import SceneBatch, SceneCorpus
 from attncourse.decoding import caption
 from attncourse.experiments.results import Experiment
-from attncourse.experiments.sequences import parameters
 from attncourse.metrics import pointing_accuracy, sequence_error_rate
 from attncourse.models import CellAnnotator, ShowAttendTell, doubly_stochastic_penalty
 from attncourse.training import History, train
@@ -28,8 +32,18 @@ CHOICES = {
     "REINFORCE": "sample",
     "straight-through Gumbel": "gumbel",
 }
-LABEL_STEPS, STEPS, SIZE, GRID = 300, 1_000, 64, 8
-LONGEST = 32  # steps that a baseline of its own is kept for
+# The devices against noise, one more in each row.
+DEVICES = {
+    "plain": {"baseline": None, "to_go": False, "expected": 0.0},
+    "moving average": {"baseline": "average", "to_go": False, "expected": 0.0},
+    "and reward to go": {"baseline": "average", "to_go": True, "expected": 0.0},
+    "and a baseline per step": {"baseline": "per step", "to_go": True, "expected": 0.0},
+}
+ALL_DEVICES = "and half by expectation"
+LABEL_STEPS, STEPS, SIZE, GRID = 600, 1_000, 32, 8
+PARTLY, DRAWS = 300, 200  # steps before the variance is measured, and gradients it is measured on
+LONGEST = 32  # words of a caption that a baseline of its own is kept for
+SEEDS = (0, 1, 2)
 
 
 def word_log_probabilities(
@@ -50,14 +64,16 @@ def caption_loss(model: ShowAttendTell, batch: SceneBatch, *, penalty: float = 0
 
 
 class ReinforceLoss(nn.Module):
-    """The loss of hard attention: minus the lower bound on log p(caption), its gradient by the score function.
+    """The loss of hard attention: minus the lower bound on log p(caption), with a score-function gradient.
 
-    The gradient is that of eq. 12 with the devices of section 4.1: d log p(y | s) + lambda_r (R - b) d log p(s)
-    + lambda_e d H[s]. The reward R of a step is the sum of log p(y_t), of the whole caption or `to_go`.
+    Its gradient is that of eq. 12 with the devices of section 4.1: d log p(y | s) + lambda_r (R - b)
+    d log p(s) + lambda_e d H[s], and half of the time s is its expectation alpha. Reward to go and a baseline
+    for each step are not in the paper. The paper tosses its coin for each image, we for each mini-batch.
 
     Args:
         baseline: None; "average", one moving average; or "per step", one for each step.
-        to_go: a choice is judged by the words from its step on only.
+        to_go: a choice is judged by the words from its step on, not by the whole caption.
+        expected: share of the mini-batches that are read by expectation, as soft attention.
         weight: lambda_r.
         entropy_weight: lambda_e.
     """
@@ -66,14 +82,19 @@ class ReinforceLoss(nn.Module):
         self,
         baseline: str | None = "per step",
         to_go: bool = True,
-        weight: float = 1.0,
-        entropy_weight: float = 0.01,
+        expected: float = 0.5,
+        weight: float = 0.1,
+        entropy_weight: float = 0.002,
     ):
         super().__init__()
         self.average = None if baseline is None else MovingAverage(1 if baseline == "average" else LONGEST)
-        self.to_go, self.weight, self.entropy_weight = to_go, weight, entropy_weight
+        self.to_go, self.expected = to_go, expected
+        self.weight, self.entropy_weight = weight, entropy_weight
 
     def forward(self, model: ShowAttendTell, batch: SceneBatch) -> Float[Tensor, ""]:
+        if self.expected and torch.rand(()) < self.expected:
+            with by_expectation(model):
+                return caption_loss(model, batch)
         told, real = model(batch.images, batch.target_in), batch.target_out != PAD
         said = word_log_probabilities(told.logits, batch.target_out)
         uncertainty = (entropy(told.alpha) * real).sum(-1).mean()
@@ -99,38 +120,78 @@ class ReinforceLoss(nn.Module):
         return reward[real][:, None], real[real][:, None]
 
 
+@contextmanager
+def by_expectation(model: ShowAttendTell) -> Iterator[None]:
+    """Within it, the model reads the mean of what it could choose."""
+    choice, model.attention.choice = model.attention.choice, "expectation"
+    try:
+        yield
+    finally:
+        model.attention.choice = choice
+
+
+def label_loss(annotator: CellAnnotator, batch: SceneBatch) -> Float[Tensor, ""]:
+    """Cross-entropy of the ten yes-or-no answers: which digits does the image hold? No caption, no place."""
+    return F.binary_cross_entropy_with_logits(annotator.label(batch.images), batch.present)
+
+
 def label_annotator(corpus: SceneCorpus, *, steps: int = LABEL_STEPS, seed: int = 0) -> CellAnnotator:
-    """A CNN trained to tell which digits an image holds: no caption, no place."""
-
-    def label_loss(model: CellAnnotator, batch: SceneBatch) -> Tensor:
-        return F.binary_cross_entropy_with_logits(model.label(batch.images), batch.present)
-
+    """A CNN trained on the labels of the training images, for `ShowAttendTell` to freeze."""
     torch.manual_seed(seed)
     annotator = CellAnnotator()
-    train(annotator, label_loss, SceneBatches(corpus.train, corpus.vocabulary, SIZE, seed), steps=steps, seed=seed)
+    batches = SceneBatches(corpus.train, corpus.vocabulary, SIZE, seed)
+    train(annotator, label_loss, batches, steps=steps, seed=seed)
     return annotator
 
 
-def fit(
-    model: ShowAttendTell, corpus: SceneCorpus, loss=caption_loss, *, steps: int = STEPS, seed: int = 0, **options
+def captioner(
+    corpus: SceneCorpus, annotator: CellAnnotator, system: str, *, seed: int = 0, **options
+) -> ShowAttendTell:
+    """A new model of one of the systems in `CHOICES`; all have the same parts, but for the score."""
+    torch.manual_seed(seed)
+    return ShowAttendTell(annotator, len(corpus.vocabulary), choice=CHOICES[system], **options)
+
+
+def fit_captions(
+    model: ShowAttendTell, corpus: SceneCorpus, loss=None, *, steps: int = STEPS, seed: int = 0, **options
 ) -> History:
-    """Train a model on the scenes, keeping the weights that give the dev captions the best probability."""
+    """Train on the scenes, keeping the weights that give the dev captions the highest probability.
+
+    Args:
+        model: from `captioner`.
+        corpus: to learn from.
+        loss: (model, batch) -> loss; by default `ReinforceLoss()` for sampled choices, else `caption_loss`.
+        steps: updates in all.
+        seed: of the order of the batches and of the choices.
+        options: passed on to `train`.
+    """
+    if loss is None:
+        sampled = model.attention is not None and model.attention.choice == "sample"
+        loss = ReinforceLoss() if sampled else caption_loss
     dev = collate_scenes(corpus.dev, corpus.vocabulary)
 
     def dev_loss(model: ShowAttendTell) -> float:
+        """Nats per caption; a hard choice is the arg max here."""
         return caption_loss(model, dev.to(next(model.parameters()).device)).item()
 
+    options = {"clip": 5.0, "evaluate": dev_loss, "evaluate_every": max(1, steps // 5), **options}
     batches = SceneBatches(corpus.train, corpus.vocabulary, SIZE, seed)
-    options = {"clip": 5.0, **options}
-    return train(
-        model, loss, batches, steps=steps, seed=seed, evaluate=dev_loss, evaluate_every=max(1, steps // 5), **options
-    )
+    return train(model, loss, batches, steps=steps, seed=seed, **options)
 
 
-def teacher_forced_weights(
-    model: ShowAttendTell, corpus: SceneCorpus, scenes: list[Scene]
+def say(model: ShowAttendTell, corpus: SceneCorpus, scenes: Sequence[Scene]) -> list[list[str]]:
+    """The model's own captions of the scenes, in words."""
+    said = []
+    for start in range(0, len(scenes), 100):
+        images = torch.stack([scene.image for scene in scenes[start : start + 100]])
+        said += [corpus.vocabulary.decode(found.tokens) for found in caption(model, images)]
+    return said
+
+
+def weights_at_words(
+    model: ShowAttendTell, corpus: SceneCorpus, scenes: Sequence[Scene]
 ) -> list[Float[Tensor, "words cells"]]:
-    """For each scene the weights with which the model, in evaluation mode, reads for the words of the caption."""
+    """For each scene the weights with which the model reads for the words of the true caption."""
     place, found = next(model.parameters()).device, []
     model.eval()
     for start in range(0, len(scenes), 100):
@@ -142,18 +203,112 @@ def teacher_forced_weights(
     return found
 
 
-def scores(model: ShowAttendTell, corpus: SceneCorpus, scenes: list[Scene]) -> dict[str, float]:
-    """Share of captions that are right in every word; pointing accuracy of the model, and of blind guessing."""
-    said = []
-    for start in range(0, len(scenes), 100):
-        images = torch.stack([scene.image for scene in scenes[start : start + 100]])
-        said += [corpus.vocabulary.decode(found.tokens) for found in caption(model, images)]
-    numbers = {"exact": round(1 - sequence_error_rate(said, [scene.caption for scene in scenes]), 4)}
+def caption_scores(model: ShowAttendTell, corpus: SceneCorpus, scenes: Sequence[Scene]) -> dict[str, float]:
+    """Share of captions right in every word; with attention, its pointing accuracy and that of chance."""
+    references = [scene.caption for scene in scenes]
+    numbers = {"exact": round(1 - sequence_error_rate(say(model, corpus, scenes), references), 4)}
     if model.attention is not None:
         objects = [scene.cells(GRID) for scene in scenes]
-        sizes = [len(cells) for named in objects for cells in named.values()]
-        numbers["pointing"] = round(
-            pointing_accuracy(teacher_forced_weights(model, corpus, scenes), objects), 4
-        )
-        numbers["chance"] = round(sum(sizes) / len(sizes) / GRID**2, 4)
+        sizes = [len(cells) for words in objects for cells in words.values()]
+        pointing = pointing_accuracy(weights_at_words(model, corpus, scenes), objects)
+        numbers |= {"pointing": round(pointing, 4), "chance": round(sum(sizes) / len(sizes) / GRID**2, 4)}
     return numbers
+
+
+def gradient_noise(
+    model: ShowAttendTell, batch: SceneBatch, devices: dict[str, dict] = DEVICES, *, draws: int = DRAWS
+) -> dict[str, dict[str, float]]:
+    """How far the score term's gradient scatters over draws of the choices, on one model and one batch.
+
+    For each row of devices: "variance", that of the gradient with respect to the attention's parameters,
+    summed over them, and "signal to noise", the length of its mean over the square root of that. All rows
+    see the same draws. The mean is the same for all, so it is taken from the row that scatters least.
+    """
+    losses = {name: ReinforceLoss(**options) for name, options in devices.items()}
+    learned = list(model.attention.parameters())
+    gradients = {name: [] for name in losses}
+    real = batch.target_out != PAD
+    model.train()
+    for draw in range(-draws // 4, draws):  # first, the moving averages come to rest
+        told = model(batch.images, batch.target_in)
+        chosen = log_probability(told.alpha, told.weights) * real
+        said = word_log_probabilities(told.logits, batch.target_out).detach()
+        for name, loss in losses.items():
+            term = loss.score_term(chosen, said, real)
+            if draw >= 0:
+                parts = torch.autograd.grad(term, learned, retain_graph=True)
+                gradients[name].append(torch.cat([part.flatten() for part in parts]))
+    spread = {name: torch.stack(found).var(0).sum().item() for name, found in gradients.items()}
+    calmest = min(spread, key=spread.get)
+    # The squared length of a mean of noise is not 0 but variance / draws: taken off.
+    length = torch.stack(gradients[calmest]).mean(0).square().sum().item() - spread[calmest] / draws
+    return {
+        "variance": spread,
+        "signal to noise": {name: (max(length, 0.0) / value) ** 0.5 for name, value in spread.items()},
+    }
+
+
+@lru_cache(maxsize=1)
+def _prepared(seed: int) -> tuple[SceneCorpus, CellAnnotator]:
+    """The corpus and the trained annotator, which all systems of a seed share."""
+    corpus = scene_corpus()
+    return corpus, label_annotator(corpus, seed=seed)
+
+
+def captions(system: str, seed: int) -> dict:
+    """Exact captions and pointing accuracy on the test scenes; the processor's seconds of the training."""
+    corpus, annotator = _prepared(seed)
+    model = captioner(corpus, annotator, system, seed=seed)
+    started = time.process_time()
+    fit_captions(model, corpus, seed=seed)
+    seconds = round(time.process_time() - started, 1)
+    learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return {"parameters": learned, "processor seconds": seconds, **caption_scores(model, corpus, corpus.test)}
+
+
+@lru_cache(maxsize=1)
+def _partly_trained(seed: int) -> dict[str, dict[str, float]]:
+    """The noise of all rows, on a model after a third of its training, with 64 training scenes."""
+    corpus, annotator = _prepared(seed)
+    model = captioner(corpus, annotator, "REINFORCE", seed=seed)
+    fit_captions(model, corpus, seed=seed, steps=PARTLY)
+    device = next(model.parameters()).device
+    batch = collate_scenes(corpus.train[:64], corpus.vocabulary).to(device)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return gradient_noise(model, batch)
+
+
+def reinforce_variance(system: str, seed: int) -> dict:
+    """Noise of the gradient with these devices, and what becomes of a model trained with them."""
+    corpus, annotator = _prepared(seed)
+    model = captioner(corpus, annotator, "REINFORCE", seed=seed)
+    fit_captions(model, corpus, ReinforceLoss(**DEVICES.get(system, {})), seed=seed)
+    numbers = caption_scores(model, corpus, corpus.test)
+    if system in DEVICES:  # reading by expectation changes nothing about the choices that are drawn
+        noise = _partly_trained(seed)
+        numbers |= {metric: round(values[system], 6) for metric, values in noise.items()}
+        numbers["relative variance"] = round(noise["variance"][system] / noise["variance"]["plain"], 6)
+    return numbers
+
+
+EXPERIMENTS = [
+    Experiment(
+        "captions",
+        f"Captions of digit scenes whose digits no training scene holds, {STEPS:,} steps of {SIZE} scenes on "
+        f"a frozen CNN ({LABEL_STEPS} steps on image labels); share of the 1,000 test captions right in each "
+        "word, greedy decoding, and share of digit words at which the most attended cell lies on the digit.",
+        tuple(CHOICES),
+        SEEDS,
+        captions,
+    ),
+    Experiment(
+        "reinforce_variance",
+        f"The score-function gradient of the attention's parameters after {PARTLY} steps, on 64 scenes: "
+        f"summed variance over {DRAWS} draws, with more and more devices; and a model trained with them for "
+        f"{STEPS:,} steps, as in `captions`.",
+        (*DEVICES, ALL_DEVICES),
+        SEEDS,
+        reinforce_variance,
+    ),
+]

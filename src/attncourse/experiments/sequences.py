@@ -1,5 +1,7 @@
 """What every experiment with a sequence model does: build it, train it on a corpus, score it by length."""
 
+import statistics
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import torch
@@ -108,6 +110,23 @@ def sentences_by_length(corpus: Corpus, count: int) -> dict[str, list[Pair]]:
     return found
 
 
+def distance_moved(pair: Pair) -> float:
+    """How far words move: the mean of |i - j| over the sure links of source word i and target word j."""
+    return statistics.fmean(abs(i - j) for i, j in pair.alignment.sure)
+
+
+def sentences_by_distance(corpus: Corpus, count: int) -> dict[str, list[Pair]]:
+    """`count` new sentences of 7 to 20 words for each distance: up to half a place, 1, 2, and more than 2."""
+    seen = {pair.source for pair in corpus.train}
+    names, borders = ("0-0.5", "0.5-1", "1-2", "2+"), (0.5, 1, 2)
+    found: dict[str, list[Pair]] = {name: [] for name in names}
+    for pair in sentences(12 * count, 7, 20, "test distance"):
+        group = found[names[bisect_left(borders, distance_moved(pair))]]
+        if pair.source not in seen and len(group) < count:
+            group.append(pair)
+    return found
+
+
 def translate_pairs(
     model: nn.Module, corpus: Corpus, pairs: Sequence[Pair], width: int = 1
 ) -> list[Translation]:
@@ -121,7 +140,7 @@ def translate_pairs(
     )
 
 
-def bleu_by_length(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, float]:
+def bleu_by_group(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]]) -> dict[str, float]:
     """BLEU of greedy translations, for each group."""
     return {
         name: round(
@@ -161,6 +180,23 @@ def teacher_forced_weights(model: nn.Module, corpus: Corpus, pairs: Sequence[Pai
             row[: len(pair.target), : len(pair.source)] for row, pair in zip(weights, part, strict=True)
         ]
     return found
+
+
+def teacher_forced_centres(
+    model: LuongTranslator, corpus: Corpus, pairs: Sequence[Pair]
+) -> list[torch.Tensor]:
+    """For each pair the centres p_t (target words,) with which a local model reads the gold target."""
+    found = []
+
+    def keep(local, given, named):
+        found.extend(local.centres(given[0], named["lengths"], named["time"]).cpu())
+
+    handle = model.local.register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        teacher_forced_weights(model, corpus, pairs)
+    finally:
+        handle.remove()
+    return [row[: len(pair.target)] for row, pair in zip(found, pairs, strict=True)]
 
 
 def alignment_errors(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair]) -> dict[str, float]:

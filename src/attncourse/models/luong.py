@@ -22,7 +22,7 @@ from attncourse.attention import (
     project_keys,
 )
 from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import check_target, checked_source
+from attncourse.models.recurrent import check_target, checked_source, mirror
 
 SCORES = ("dot", "general", "concat", "location")
 
@@ -72,6 +72,8 @@ class LuongTranslator(nn.Module):
         gaussian: "none", "outside" or "inside", as `LocalAttention` has it.
         input_feeding: h~_{t-1} is part of the LSTM's next input (section 3.3).
         max_source: longest source that the location score can weigh.
+        reverse: read the source from its last word to its first, as the paper's systems with attention do, so
+            that an annotation knows the words to the right of its own.
 
     Raises:
         ValueError: an unknown `score`, or a window that `LocalAttention` refuses.
@@ -84,18 +86,19 @@ class LuongTranslator(nn.Module):
         *,
         embedding: int = 64,
         hidden: int = 96,
-        layers: int = 2,
+        layers: int = 1,
         score: str = "general",
         centre: str | None = None,
         half_width: int = 4,
         gaussian: str = "none",
         input_feeding: bool = False,
         max_source: int = 64,
+        reverse: bool = True,
     ):
         super().__init__()
         if score not in SCORES:
             raise ValueError(f"score is {score!r}: it must be one of {', '.join(map(repr, SCORES))}")
-        self.input_feeding = input_feeding
+        self.input_feeding, self.reverse = input_feeding, reverse
         self.source_embedding = nn.Embedding(source_vocabulary, embedding)
         self.target_embedding = nn.Embedding(target_vocabulary, embedding)
         self.encoder = nn.LSTM(embedding, hidden, layers, batch_first=True)
@@ -128,13 +131,17 @@ class LuongTranslator(nn.Module):
         return memory, LuongState(hidden, cell, torch.zeros_like(hidden[:, 0]), torch.zeros_like(lengths))
 
     def _read(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Top states, and the hidden and cell of every layer after the last real word."""
-        # Packed, because the cell after the last real word is not among the outputs of a padded run. An empty
-        # row cannot be packed: it reads one padding word, and forgets it again.
+        """Top states, each at the place of its word, and hidden and cell of every layer when all is read."""
+        # Packed, because the cell after the last word is not among the outputs of a padded run. An empty row
+        # cannot be packed: it reads one padding word, and forgets it again.
+        if self.reverse:
+            words = mirror(words, lengths)
         some = lengths.clamp(min=1).cpu()
         packed = pack_padded_sequence(words, some, batch_first=True, enforce_sorted=False)
         states, final = self.encoder(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])
+        if self.reverse:
+            states = mirror(states, lengths)
         real = (lengths > 0)[:, None, None]
         return states * real, *(part.transpose(0, 1) * real for part in final)
 

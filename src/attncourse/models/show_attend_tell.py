@@ -3,6 +3,7 @@
 Xu et al. 2015, "Show, attend and tell: neural image caption generation with visual attention".
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -41,8 +42,12 @@ class CellAnnotator(nn.Module):
         return self.layers(images).flatten(2).transpose(1, 2)
 
     def label(self, images: Float[Tensor, "batch 1 height width"]) -> Float[Tensor, "batch labels"]:
-        """A logit for each label: the largest among the cells, softly (log-sum-exp, so all cells learn)."""
-        return self.labels(self.layers(images)).flatten(2).logsumexp(-1)
+        """A logit for each label: that of the cell which shows it best, softly, so that all cells learn.
+
+        The logarithm of the mean of exp over the cells (Pinheiro and Collobert 2015, eq. 6, with r = 1).
+        """
+        cells = self.labels(self.layers(images)).flatten(2)
+        return cells.logsumexp(-1) - math.log(cells.shape[-1])
 
 
 class Picture(NamedTuple):
@@ -89,8 +94,8 @@ class ShowAttendTell(nn.Module):
         choice: how a place is chosen, as in `HardAttention`; None reads the mean annotation at every step.
         temperature: of the choice "gumbel".
         embedding: width m of a word vector.
-        hidden: width n of h, c and of the score's hidden layer.
-        width: width d of an annotation.
+        hidden: width n of h and c.
+        width: width d of an annotation, and of the score's hidden layer.
     """
 
     def __init__(
@@ -102,7 +107,7 @@ class ShowAttendTell(nn.Module):
         temperature: float = 1.0,
         embedding: int = 64,
         hidden: int = 128,
-        width: int = 96,
+        width: int = 64,
     ):
         super().__init__()
         self.annotator = annotator.requires_grad_(False)
@@ -110,7 +115,7 @@ class ShowAttendTell(nn.Module):
         self.words = nn.Embedding(vocabulary, embedding)                            # E
         self.start_hidden = nn.Sequential(nn.Linear(width, hidden), nn.Tanh())      # f_init,h
         self.start_cell = nn.Sequential(nn.Linear(width, hidden), nn.Tanh())        # f_init,c
-        score = AdditiveScore(hidden, width, hidden)                                # f_att
+        score = AdditiveScore(hidden, width, width)                                # f_att
         self.attention = HardAttention(score, choice, temperature=temperature) if choice else None
         self.gate = nn.Linear(hidden, 1)                                            # f_beta
         self.cell = nn.LSTMCell(embedding + width, hidden)
@@ -132,7 +137,8 @@ class ShowAttendTell(nn.Module):
         annotations = self.annotate(torch.cat([features, places], dim=-1)).relu()
         mean = annotations.mean(1)
         projected = self.attention.score.project_keys(annotations) if self.attention else mean
-        return Picture(annotations, projected, mean), LSTMState(self.start_hidden(mean), self.start_cell(mean))
+        state = LSTMState(self.start_hidden(mean), self.start_cell(mean))
+        return Picture(annotations, projected, mean), state
 
     def step(self, token: Int[Tensor, "batch"], state: LSTMState, memory: Picture) -> Step:
         """Look at the image, then score the next word."""
@@ -159,8 +165,8 @@ class ShowAttendTell(nn.Module):
         """h_{t-1} -> alpha_t, s_t, beta_t -> z_t -> h_t."""
         context, weights, alpha = memory.mean, None, None
         if self.attention is not None:
-            query = state.hidden[:, None]
-            read = self.attention(query, memory.annotations, memory.annotations, projected_keys=memory.projected)
+            query, a = state.hidden[:, None], memory.annotations
+            read = self.attention(query, a, a, projected_keys=memory.projected)
             context, weights, alpha = (part.squeeze(1) for part in read)
         gate = self.gate(state.hidden).sigmoid()
         context = gate * context

@@ -1,7 +1,7 @@
-"""Bahdanau beside Luong: one decoding step of each, drawn on the same plan so that the eye finds what moved.
+"""Bahdanau beside Luong: one decoding step of each, on the same plan, so that the eye finds what moved.
 
-Both pictures write the third word, "noir". The source stands at the left, the decoder at the right; what joins
-the context to the decoder stands at the top in both. The numbers give the order of computation.
+Both pictures write the third word, "noir". The source stands at the left, the decoder at the right; what
+joins the context to the decoder stands at the top in both. The numbers give the order of computation.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def bahdanau_step() -> Figure:
 
 
 def luong_step() -> Figure:
-    """Global attention (Luong et al. 2015): the new state asks, and an attentional state joins the answer to it.
+    """Global attention (Luong et al. 2015): the new state asks, an attentional state joins the answer to it.
 
     For one word: 1 new state, 2 scores of it with every top state of the source, 3 weights, 4 context,
     5 attentional state, 6 word. Input feeding is dashed.
@@ -121,7 +121,7 @@ def _page(title: str, message: str, colour: str) -> tuple[Figure, Axes]:
 
 
 def _attend(axes: Axes, colour: str, name: str, step: str, *, asked_from: float) -> None:
-    """What both share: the top states of the source, their scores with the query, weights, and the context."""
+    """What both share: the top states of the source, their scores with the query, weights, context."""
     index, number = step.split("=")
     first = 1 if index == "i" else 2
     middle = COLUMNS[1]
@@ -133,7 +133,7 @@ def _attend(axes: Axes, colour: str, name: str, step: str, *, asked_from: float)
         _arrow(axes, (x - 0.2, LINE), (x - 0.2, SCORES - 0.28), colour=colour, wide=2.0)
         _box(axes, x, SCORES, 1.0, 0.52, "score", size=9.5)
         _arrow(axes, (x, SCORES + 0.27), (x, WEIGHT - 0.37))
-        axes.add_patch(Circle((x, WEIGHT), 0.36, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK, linewidth=1.0))
+        axes.add_patch(Circle((x, WEIGHT), 0.36, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK))
         symbol = r"\alpha" if index == "i" else "a"
         axes.text(x, WEIGHT, f"${symbol}_{{{number}{j}}}$", ha="center", va="center", fontsize=11,
                   color="white" if shade > 0.45 else INK)

@@ -4,7 +4,7 @@ They need Jupyter or Colab. In a page without a kernel a moved slider beside a n
 mislead, so each explorer also carries one sentence of HTML, which is all that such a page shows.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from html import escape
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attncourse import attention
 from attncourse.viewer.attention_view import AttentionView
+from attncourse.viewer.image_view import ImageAttentionView
 from attncourse.viewer.plots import figure_html, plane
 from attncourse.viewer.publish import publish
 
@@ -145,6 +146,68 @@ def score_explorer() -> None:
         control.observe(answer, "value")
     answer()
     _publish(widgets.VBox([score, temperature, x, y, output]))
+
+
+def scene_explorer(
+    look: Callable[[dict[int, str], int, str], tuple[Tensor, Sequence[str], Tensor | None, str]],
+    things: Sequence[str],
+    systems: Sequence[str],
+    *,
+    start: Mapping[int, str],
+) -> None:
+    """Put things into a picture, have it captioned, and see where each word looked.
+
+    The picture has nine places, three by three, and each may hold one of the things.
+
+    Args:
+        look: (the things by place, 0 to 8; a number that chooses between specimens; the system's name) ->
+            image, words and weights as `ImageAttentionView` takes them, and a sentence to show above. Weights
+            None: the system does not attend. What it raises as ValueError is shown to the reader.
+        things: what a place may hold.
+        systems: names to choose from.
+        start: the things, by place, of the first picture.
+    """
+    if not systems:
+        raise ValueError("systems is empty: give at least one")
+    for place, thing in start.items():
+        if not (place in range(9) and thing in things):
+            raise ValueError(f"start puts {thing!r} at {place}: places are 0 to 8, things are {list(things)}")
+    widgets = _widgets()
+    narrow = widgets.Layout(width="6.5em")
+    places = [
+        widgets.Dropdown(options=[("(empty)", ""), *[(thing, thing) for thing in things]],
+                         value=start.get(place, ""), layout=narrow)
+        for place in range(9)
+    ]
+    grid = widgets.GridBox(places, layout=widgets.Layout(grid_template_columns="repeat(3, 7em)"))
+    specimen = widgets.IntSlider(value=0, min=0, max=30, description="specimen")
+    system = widgets.Dropdown(options=list(systems), description="system")
+    output = widgets.Output()
+
+    def answer(_=None):
+        held = {place: box.value for place, box in enumerate(places) if box.value}
+        output.outputs = (_shown(_picture(look, held, specimen.value, system.value)),)
+
+    for control in (*places, specimen, system):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([grid, specimen, system, output]))
+
+
+def _picture(look, held: dict[int, str], specimen: int, system: str) -> str:
+    """The HTML that answers one picture."""
+    if not held:
+        return "<p>Put something into the picture.</p>"
+    try:
+        image, words, weights, sentence = look(held, specimen, system)
+    except ValueError as error:
+        return f"<p>{escape(str(error))}</p>"
+    if not len(words):
+        return "<p>The model wrote nothing.</p>"
+    if weights is None:  # the picture is shown all the same, with nothing read
+        weights = torch.zeros(len(words), 1)
+    view = ImageAttentionView(image, words, weights, title=system)
+    return f"<p>{escape(sentence)}</p>" + view._repr_html_()
 
 
 def _scores(keys: int) -> dict[str, torch.nn.Module]:

@@ -1,4 +1,4 @@
-"""The printed counterpart of `ImageAttentionView`: the image once, then once for each word with its weights."""
+"""The printed counterpart of `ImageAttentionView`: the image, then again for each word with its weights."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,11 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from attncourse.viewer.places import checked_boxes, checked_image, checked_places
-from attncourse.viewer.plots import _title
 from attncourse.viewer.style import figure_style, printable
 from attncourse.viewer.weights import checked_tokens
 
-PANEL = 1.25        # inches, the side of one small picture
-IN_A_ROW = 6        # pictures
+SIDE, GAP, LABEL, TITLE = 0.98, 0.09, 0.25, 0.42  # inches: a small picture, between two, its label, the title
+IN_A_LINE = 7       # words
 VEIL = 0.74         # how far a cell that is not read recedes into grey
 READ = 0.25         # share of the largest weight from which a cell is outlined
 
@@ -32,59 +31,72 @@ def image_heatmaps(
     """Small multiples: where each word looked. The arguments are those of `ImageAttentionView`.
 
     Cells that were read stay clear and are outlined in white, the thicker the larger the weight; the others
-    recede into grey. A dashed box is where the word's object stands. Several systems take a line each.
+    recede into grey. A dashed box is where the word's object stands. Several systems follow one another.
     """
     image = checked_image(image)
     words = checked_tokens("words", words)
-    systems = weights if isinstance(weights, Mapping) else {"": weights}
-    systems = {
-        name: checked_places("weights", given, words, image, grid) for name, given in systems.items()
-    }
+    systems = weights if isinstance(weights, Mapping) else {"the image": weights}
+    if not systems:
+        raise ValueError("weights is empty: at least one system is needed")
+    systems = {name: checked_places("weights", given, words, image, grid) for name, given in systems.items()}
     boxes = checked_boxes(boxes, words, image)
     [labels] = printable(words)
-    height, width = image.shape[:2]
-    across = min(IN_A_ROW, len(words)) + 1
-    lines = -(-len(words) // IN_A_ROW)
+    lines = -(-len(words) // IN_A_LINE)
     with figure_style():
-        figure = Figure(figsize=(max(4.4, PANEL * across), (PANEL * height / width + 0.32) * lines * len(systems) + 0.5))
-        panels = figure.subplots(lines * len(systems), across, squeeze=False)
-        for axes in panels.flat:
-            axes.axis("off")
+        panel = _panels(image, min(IN_A_LINE, len(words)) + 1, lines * len(systems), title)
         for number, (name, matrix) in enumerate(systems.items()):
-            rows = panels[lines * number : lines * (number + 1)]
-            _picture(rows[0, 0], image, name or "the image")
+            _picture(panel(lines * number, 0), image, name, weight="bold")
             for i, label in enumerate(labels):
-                axes = rows[i // IN_A_ROW, 1 + i % IN_A_ROW]
+                axes = panel(lines * number + i // IN_A_LINE, 1 + i % IN_A_LINE)
                 _picture(axes, image, label)
-                _veil(axes, matrix[i], height, width)
+                _veil(axes, matrix[i])
                 if boxes[i] is not None:
                     _box(axes, boxes[i])
-        _title(figure, title)
-    return figure
+    return axes.figure
 
 
-def _picture(axes: Axes, image: Tensor, label: str) -> None:
+def _panels(image: Tensor, across: int, down: int, title: str):
+    """(line, column) -> new axes of a figure with room for so many pictures of this shape."""
+    tall = SIDE * image.shape[0] / image.shape[1] + LABEL
+    width, height = max(4.4, across * (SIDE + GAP) + GAP), down * (tall + GAP) + TITLE
+    figure = Figure(figsize=(width, height), layout="none")
+    figure.text(0.01, 1 - 0.07 / height, title, va="top", fontsize=13, fontweight="bold", parse_math=False)
+
+    def panel(line: int, column: int) -> Axes:
+        left, top = GAP + column * (SIDE + GAP), TITLE + LABEL + line * (tall + GAP)
+        picture = tall - LABEL
+        axes = figure.add_axes((left / width, 1 - (top + picture) / height, SIDE / width, picture / height))
+        axes.axis("off")
+        return axes
+
+    return panel
+
+
+def _picture(axes: Axes, image: Tensor, label: str, weight: str = "normal") -> None:
     height, width = image.shape[:2]
-    axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255, extent=(0, width, height, 0),
+    axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255, extent=(0, width, height, 0), aspect="auto",
                 interpolation="nearest")
-    axes.set_title(label, fontsize=10.5, loc="center", pad=3, parse_math=False)
+    axes.set_title(label, fontsize=10, loc="center", pad=3, fontweight=weight, parse_math=False)
 
 
-def _veil(axes: Axes, weights: Tensor, height: int, width: int) -> None:
+def _veil(axes: Axes, weights: Tensor) -> None:
+    left, right, bottom, top = axes.images[0].get_extent()
     rows, columns = weights.shape
     share = weights / weights.max().clamp_min(1e-9)
     veil = torch.full((rows, columns, 4), 0.5)
     veil[..., 3] = VEIL * (1 - share)
-    axes.imshow(veil.numpy(), extent=(0, width, height, 0), interpolation="nearest", zorder=2)
+    axes.imshow(veil.numpy(), extent=(left, right, bottom, top), aspect="auto", interpolation="nearest",
+                zorder=2)
+    wide, tall = right / columns, bottom / rows
     for row, column in (share >= READ).nonzero().tolist():
-        corner = (column * width / columns, row * height / rows)
-        thick = 0.8 + 2 * weights[row, column].item()
-        dark = [withStroke(linewidth=thick + 1.6, foreground="black")]
-        axes.add_patch(Rectangle(corner, width / columns, height / rows, fill=False, edgecolor="white",
-                                 linewidth=thick, path_effects=dark, zorder=3))
+        thick = 0.7 + weights[row, column].item()
+        dark = [withStroke(linewidth=thick + 1.4, foreground="black")]
+        # Not clipped, so that a cell at the rim keeps its whole outline.
+        axes.add_patch(Rectangle((column * wide, row * tall), wide, tall, fill=False, edgecolor="white",
+                                 linewidth=thick, path_effects=dark, zorder=3, clip_on=False))
 
 
 def _box(axes: Axes, box: tuple[float, float, float, float]) -> None:
-    left, top, right, bottom = box
+    top, left, bottom, right = box
     axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="#FFB000",
-                             linewidth=1.6, linestyle=(0, (3, 2)), zorder=4))
+                             linewidth=1.4, linestyle=(0, (3, 2)), zorder=4, clip_on=False))

@@ -93,7 +93,7 @@ function imageView(data) {
 }
 
 // The cell in which the middle of a box lies.
-function cellOf([left, top, right, bottom], { width, height }, [rows, columns]) {
+function cellOf([top, left, bottom, right], { width, height }, [rows, columns]) {
   const row = Math.min(rows - 1, Math.floor((top + bottom) / 2 / height * rows));
   const column = Math.min(columns - 1, Math.floor((left + right) / 2 / width * columns));
   return row * columns + column;
@@ -112,7 +112,7 @@ function picture(image, [rows, columns], { name, label, place, cellName, pin, ho
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     if (event.key === "ArrowUp" && row === 0) { event.preventDefault(); leave(); return; }
     const to = {
-      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row + 1, column],
+      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row, column + 1],
       ArrowUp: [row - 1, column], Home: [row, 0], End: [row, columns - 1],
     }[event.key];
     if (!to) return;
@@ -144,7 +144,7 @@ function picture(image, [rows, columns], { name, label, place, cellName, pin, ho
     });
     object.hidden = box === null;
     if (box === null) return;
-    const [left, top, right, bottom] = box;
+    const [top, left, bottom, right] = box;
     object.style.left = percent(left, image.width);
     object.style.top = percent(top, image.height);
     object.style.width = percent(right - left, image.width);

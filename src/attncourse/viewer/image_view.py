@@ -25,11 +25,11 @@ class ImageAttentionView:
         weights: (words, rows, columns), or (words, places) with the places row by row; or several of them,
             {name of the system: weights}. A row sums to 1, or to 0 where nothing was read.
         grid: (rows, columns) of a flat list of places; a square when omitted.
-        boxes: for each word the box of what it names, (left, top, right, bottom) in pixels, or None.
+        boxes: for each word the box of what it names, (top, left, bottom, right) in pixels, or None.
         title: a sentence that says what there is to see.
 
     Raises:
-        ValueError, TypeError: shapes that do not fit, NaN, rows that are not weights, a box outside the image.
+        ValueError, TypeError: shapes that do not fit, NaN, rows that are not weights, a box outside.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class ImageAttentionView:
         self.words = checked_tokens("words", words)
         systems = weights if isinstance(weights, Mapping) else {"": weights}
         if not 1 <= len(systems) <= SIDE_BY_SIDE:
-            raise ValueError(f"weights names {len(systems)} systems: 1 to {SIDE_BY_SIDE} can stand side by side")
-        self.systems: dict[str, Tensor] = {
-            name: checked_places(f"weights[{name!r}]" if name else "weights", given, self.words, self.image, grid)
-            for name, given in systems.items()
-        }
+            raise ValueError(f"weights names {len(systems)} systems: 1 to {SIDE_BY_SIDE} stand side by side")
+        self.systems: dict[str, Tensor] = {}
+        for name, given in systems.items():
+            called = f"weights[{name!r}]" if name else "weights"
+            self.systems[name] = checked_places(called, given, self.words, self.image, grid)
         self.boxes = checked_boxes(boxes, self.words, self.image)
         self.title = title
 

@@ -28,7 +28,7 @@ def checked_image(image) -> Tensor:
     if not image.is_floating_point():
         raise TypeError(f"image holds {image.dtype}: give floats from 0 to 1, or bytes (torch.uint8)")
     low, high = image.min().item(), image.max().item()
-    if not (0 <= low and high <= 1):  # also where one of them is NaN
+    if not (low >= 0 and high <= 1):  # also where one of them is NaN
         raise ValueError(f"image runs from {low:.4g} to {high:.4g}: floats must lie between 0 and 1")
     return (image.double() * 255).round().to(torch.uint8)
 
@@ -69,7 +69,7 @@ def cell_name(row: int, column: int) -> str:
 
 
 def checked_boxes(boxes, words: list[str], image: Tensor) -> list[tuple[float, float, float, float] | None]:
-    """For each word the box of what it names, (left, top, right, bottom) in pixels, or None."""
+    """For each word the box of what it names, (top, left, bottom, right) in pixels, or None."""
     if boxes is None:
         return [None] * len(words)
     boxes = [None if box is None else tuple(float(x) for x in box) for box in boxes]
@@ -79,10 +79,10 @@ def checked_boxes(boxes, words: list[str], image: Tensor) -> list[tuple[float, f
     for word, box in zip(words, boxes, strict=True):
         if box is None:
             continue
-        ordered = len(box) == 4 and 0 <= box[0] < box[2] <= width and 0 <= box[1] < box[3] <= height
+        ordered = len(box) == 4 and 0 <= box[0] < box[2] <= height and 0 <= box[1] < box[3] <= width
         if not ordered:
             raise ValueError(
-                f"boxes gives {box} for {word!r}; a box is (left, top, right, bottom) in pixels, inside the "
-                f"image's {width} by {height}"
+                f"boxes gives {box} for {word!r}; a box is (top, left, bottom, right) in pixels, inside the "
+                f"image's {height} by {width}"
             )
     return boxes

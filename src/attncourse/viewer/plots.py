@@ -194,11 +194,12 @@ def by_length(
     metric: str,
     unit: str = "words",
     trained_to: str | None = None,
+    x_axis: str | None = None,
 ) -> Figure:
     """A metric against length: `results` is {name: {"3-6": [one value a seed], ...}}.
 
     The line is the mean over the seeds, the band one standard deviation to each side. The ranges after
-    `trained_to` are shaded: no training sentence was that long.
+    `trained_to` are shaded: no training sentence was that long. `x_axis` names groups that are not lengths.
     """
     if not results:
         raise ValueError("results is empty: at least one line is needed")
@@ -224,7 +225,7 @@ def by_length(
             axes.plot(places, mean, color=look.colour, linestyle=look.line, marker=look.marker)
             ends.append((name, look.colour, mean[-1]))
         axes.set_xticks(places, [r.replace("-", "–") for r in ranges])
-        axes.set(xlabel=f"source length ({unit})", ylabel=metric)
+        axes.set(xlabel=x_axis or f"source length ({unit})", ylabel=metric)
         axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], 0.1))
         if trained_to is not None and trained_to != ranges[-1]:
             start = ranges.index(trained_to) + 0.5

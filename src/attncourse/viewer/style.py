@@ -32,6 +32,7 @@ MECHANISMS: dict[str, Look] = {
     "global": Look("#009E73", (0, (9, 2)), "^"),
     "local-m": Look("#56B4E9", "-.", "v"),
     "local-p": Look("#CC79A7", (0, (6, 1.5, 1, 1.5, 1, 1.5)), "D"),
+    "offset": Look("#7A4A00", (0, (2, 2)), "<"),
     "hard": Look("#E69F00", (0, (3, 1, 1, 1)), "P"),
     "transformer": Look("#000000", (0, (12, 1)), "*"),
 }

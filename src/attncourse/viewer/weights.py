@@ -62,20 +62,16 @@ def checked_weights(weights, queries: list[str], keys: list[str], *, partial: bo
             "negative. Are these scores, before the softmax?"
         )
     totals = weights.sum(-1)
-    if partial and (totals > 1.01).any():
-        head, query = (totals > 1.01).nonzero()[0].tolist()
-        raise ValueError(
-            f"weights: the row of {_place(weights, head, queries[query], query)} sums to "
-            f"{totals[head, query].item():.4g}; partial rows sum to at most 1"
-        )
-    wrong = ((totals - 1).abs() > 0.01) & (totals != 0)
-    if wrong.any() and not partial:
+    wrong = totals > 1.01 if partial else ((totals - 1).abs() > 0.01) & (totals != 0)
+    if wrong.any():
         head, query = wrong.nonzero()[0].tolist()
+        advice = "partial rows sum to at most 1" if partial else (
+            "a row sums to 1, or to 0 where every key is hidden. Was the softmax taken over the keys, and are "
+            "these the weights before dropout? Weights that were bent afterwards are shown with partial=True."
+        )
         raise ValueError(
             f"weights: the row of {_place(weights, head, queries[query], query)} sums to "
-            f"{totals[head, query].item():.4g}; a row sums to 1, or to 0 where every key is hidden. "
-            "Was the softmax taken over the keys, and are these the weights before dropout? Weights that were "
-            "bent after the softmax are shown with partial=True."
+            f"{totals[head, query].item():.4g}; {advice}"
         )
     return weights
 
