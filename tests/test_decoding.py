@@ -21,13 +21,14 @@ from attncourse.decoding import (
     Hypothesis,
     Translation,
     beam_search,
+    caption,
     gnmt_penalty,
     greedy,
     reorder,
     replace_unknown,
     translate,
 )
-from attncourse.models import RNNSearch, Seq2Seq
+from attncourse.models import CellAnnotator, RNNSearch, Seq2Seq, ShowAttendTell
 
 A, B = 4, 5
 
@@ -588,3 +589,83 @@ def test_a_real_model_keeps_the_order_of_an_unsorted_batch(name):
         assert one.tokens == other.tokens == beam.tokens
         assert one.score == pytest.approx(other.score, abs=1e-4)
         assert beam.score == pytest.approx(other.score, abs=1e-4)
+
+
+# --- Captions ----------------------------------------------------------------------------------------------
+
+
+def captioner(choice="expectation"):
+    torch.manual_seed(0)
+    model = ShowAttendTell(CellAnnotator(8), 9, choice=choice, embedding=6, hidden=8, width=6)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+        model.output.bias[END] += 1.0
+    return model
+
+
+def pictures(count, seed=0):
+    return torch.rand(count, 1, 16, 16, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("choice", [None, "expectation", "sample", "gumbel"])
+def test_a_caption_is_the_most_probable_word_at_every_step(choice):
+    """Decode by hand from the teacher-forced pass; one row of weights a word, all cells as columns."""
+    model, images = captioner(choice), pictures(4)
+    found = caption(model, images, max_length=7)
+    model.eval()
+    for row, hypothesis in enumerate(found):
+        target, score = [START], 0.0
+        while len(target) <= 7:
+            told = model(images[row : row + 1], torch.tensor([target]))
+            chances = told.logits[0, -1].log_softmax(-1)
+            chances[[PAD, START]] = -torch.inf
+            score += chances.max().item()
+            target.append(int(chances.argmax()))
+            if target[-1] == END:
+                break
+        assert hypothesis.tokens == tuple(token for token in target[1:] if token != END)
+        assert hypothesis.finished == (target[-1] == END)
+        assert hypothesis.score == pytest.approx(score, abs=1e-4)
+        if choice is None:
+            assert hypothesis.weights is None
+        else:
+            torch.testing.assert_close(hypothesis.weights, told.weights[0, : len(hypothesis.tokens)])
+
+
+def test_captions_end_and_are_cut_off():
+    """Both kinds occur in the test above only if the model is undecided; here they are made sure of."""
+    model = captioner()
+    for bias, words in ((50.0, 0), (-50.0, 5)):
+        with torch.no_grad():
+            model.output.bias[END] = bias
+        [found] = caption(model, pictures(1), max_length=5)
+        assert (len(found.tokens), found.finished) == (words, words == 0)
+        assert found.weights.shape == (words, 16)
+
+
+def test_a_model_in_training_is_read_in_evaluation_and_put_back():
+    """A sampled choice would give another caption at every call."""
+    model, images = captioner("sample").train(), pictures(6)
+    first, second = (caption(model, images) for _ in range(2))
+    assert first == second
+    assert all(torch.equal(a.weights, b.weights) for a, b in zip(first, second, strict=True))
+    assert model.training and model.attention.training and not model.annotator.training
+
+
+def test_no_images_no_captions():
+    assert caption(captioner(), pictures(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("images", "options", "error", "words"),
+    [
+        (torch.zeros(2, 16, 16), {}, ValueError, r"images has shape \(2, 16, 16\)"),
+        (torch.zeros(1, 1, 16, 16, dtype=torch.uint8), {}, TypeError, "images is torch.uint8"),
+        ([[0.0]], {}, TypeError, "images is list"),
+        (torch.zeros(1, 1, 16, 16), {"max_length": 0}, ValueError, "max_length 0"),
+    ],
+)
+def test_captions_refuse_bad_input(images, options, error, words):
+    with pytest.raises(error, match=words):
+        caption(captioner(), images, **options)

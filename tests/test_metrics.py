@@ -17,6 +17,7 @@ from attncourse.metrics import (
     error_rate,
     links_from_weights,
     perplexity,
+    pointing_accuracy,
     sequence_error_rate,
 )
 
@@ -296,3 +297,31 @@ def test_perplexity_refuses_no_tokens_and_negative_loss():
         perplexity(1.0, 0)
     with pytest.raises(ValueError, match="loss -1"):
         perplexity(-1.0, 3)
+
+
+# Pointing
+
+
+def test_pointing_by_hand():
+    """Four words, two of which name something; the rows of the others do not count."""
+    weights = torch.tensor([[0.0, 0.0, 1.0], [0.2, 0.5, 0.3], [1.0, 0.0, 0.0], [0.6, 0.3, 0.1]])
+    assert pointing_accuracy([weights], [{1: {1, 2}, 3: {2}}]) == 0.5
+    assert pointing_accuracy([weights], [{1: {1}, 3: {0}}]) == 1
+    assert pointing_accuracy([weights, weights], [{1: {0}}, {1: {1}, 3: {0}, 0: {2}}]) == 0.75
+
+
+def test_attention_that_saw_nothing_points_at_nothing():
+    """The arg max of a row of zeros is cell 0, which may happen to be right."""
+    assert pointing_accuracy([torch.zeros(1, 3)], [{0: {0}}]) == 0
+
+
+def test_pointing_refuses_what_cannot_be_scored():
+    weights = [torch.ones(2, 3)]
+    with pytest.raises(ValueError, match="weights has 1 entries, objects has 2"):
+        pointing_accuracy(weights, [{}, {}])
+    with pytest.raises(ValueError, match=r"objects\[0\] names word 2: weights\[0\] has rows 0 to 1"):
+        pointing_accuracy(weights, [{2: {0}}])
+    with pytest.raises(ValueError, match="names no word"):
+        pointing_accuracy(weights, [{}])
+    with pytest.raises(ValueError, match="weights is empty"):
+        pointing_accuracy([], [])

@@ -68,7 +68,7 @@ def test_the_expectation_is_soft_attention():
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("choice", HARD)
 def test_a_hard_choice_is_exactly_one_hot(choice, training, dtype):
-    """hard - soft + soft is not 1 in floating point; a context a millionth off is not one place's value."""
+    """Exactly, in every dtype: a context that holds a little of another place is not one place's value."""
     found = read(build(choice, dtype, training), dtype, batch=20)
     ones, zeros = (found.weights == 1), (found.weights == 0)
     assert ((ones | zeros).all() and (ones.sum(-1) == 1).all()), "a choice must be one 1 and zeros"

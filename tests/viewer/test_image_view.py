@@ -130,9 +130,11 @@ def test_each_system_and_each_word_has_its_picture():
 
 
 def test_the_outlined_cells_are_those_that_were_read():
-    _, _, two = small_multiples().axes[:3]
-    cell, box = (patch.get_bbox() for patch in two.patches)
-    assert cell.bounds == pytest.approx((0, 0, 2, 1)), "row 1, column 1 of 2 by 2 cells, 2 by 4 pixels"
+    """Rows and columns exchanged outline another cell, and the box of another thing."""
+    upper_right = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
+    figure = image_heatmaps(IMAGE, ["two"], upper_right, title="t", boxes=[(0, 1, 2, 4)])
+    cell, box = (patch.get_bbox() for patch in figure.axes[1].patches)
+    assert cell.bounds == pytest.approx((2, 0, 2, 1)), "row 1, column 2 of 2 by 2 cells, on 2 by 4 pixels"
     assert box.extents == pytest.approx((1, 0, 4, 2)), "x is the column: (top, left, bottom, right)"
 
 

@@ -34,12 +34,14 @@ class Chosen(NamedTuple):
 class HardAttention(nn.Module):
     """Read one value, chosen with probability alpha = softmax(score) (Xu et al. 2015, eq. 4, 5, 8, 9).
 
-    choice: how the weights s are made from alpha while training.
-      - "expectation": s = alpha, soft attention: the mean of all that could be read (eq. 13).
-      - "sample": s ~ Multinoulli(alpha), one-hot; no gradient passes to alpha, see `score_function_loss`.
-      - "arg max": the most probable place, one-hot; no gradient.
-      - "gumbel": a sample, but with the gradient of softmax((log alpha + g) / temperature), g the Gumbel
-        noise that it was drawn with (straight-through; Jang et al. 2017, section 2.2).
+    `choice` says how the weights s are made from alpha while training:
+
+    - "expectation": s = alpha, soft attention: the mean of all that could be read (eq. 13).
+    - "sample": s ~ Multinoulli(alpha), one-hot; no gradient passes to alpha, see `score_function_loss`.
+    - "arg max": the most probable place, one-hot; no gradient.
+    - "gumbel": a sample, but with the gradient of softmax((log alpha + g) / temperature), g the Gumbel
+      noise that it was drawn with (straight-through; Jang et al. 2017, section 2.2).
+
     In evaluation mode every choice but the expectation is the arg max: one-hot, and the same each time.
     A query that may attend nothing has weights 0, alpha 0 and context 0.
 

@@ -41,7 +41,7 @@ DEVICES = {
 }
 ALL_DEVICES = "and half by expectation"
 LABEL_STEPS, STEPS, SIZE, GRID = 600, 1_000, 32, 8
-PARTLY, DRAWS = 300, 200  # steps before the variance is measured, and gradients it is measured on
+PARTLY, DRAWS = 600, 200  # steps before the variance is measured, and gradients it is measured on
 LONGEST = 32  # words of a caption that a baseline of its own is kept for
 SEEDS = (0, 1, 2)
 
@@ -268,7 +268,7 @@ def captions(system: str, seed: int) -> dict:
 
 @lru_cache(maxsize=1)
 def _partly_trained(seed: int) -> dict[str, dict[str, float]]:
-    """The noise of all rows, on a model after a third of its training, with 64 training scenes."""
+    """The noise of all rows, on a model after three fifths of its training, with 64 training scenes."""
     corpus, annotator = _prepared(seed)
     model = captioner(corpus, annotator, "REINFORCE", seed=seed)
     fit_captions(model, corpus, seed=seed, steps=PARTLY)

@@ -112,7 +112,7 @@ function picture(image, [rows, columns], { name, label, place, cellName, pin, ho
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     if (event.key === "ArrowUp" && row === 0) { event.preventDefault(); leave(); return; }
     const to = {
-      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row, column + 1],
+      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row + 1, column],
       ArrowUp: [row - 1, column], Home: [row, 0], End: [row, columns - 1],
     }[event.key];
     if (!to) return;
