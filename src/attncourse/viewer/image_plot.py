@@ -13,7 +13,8 @@ from attncourse.viewer.places import checked_boxes, checked_image, checked_place
 from attncourse.viewer.style import figure_style, printable
 from attncourse.viewer.weights import checked_tokens
 
-SIDE, GAP, LABEL, TITLE = 0.98, 0.09, 0.25, 0.42  # inches: a small picture, between two, its label, the title
+# In inches: a small picture, between two, its label, a system's name, the title.
+SIDE, GAP, LABEL, NAME, TITLE = 0.98, 0.09, 0.25, 0.27, 0.42
 IN_A_LINE = 7       # words
 VEIL = 0.74         # how far a cell that is not read recedes into grey
 READ = 0.25         # share of the largest weight from which a cell is outlined
@@ -35,7 +36,7 @@ def image_heatmaps(
     """
     image = checked_image(image)
     words = checked_tokens("words", words)
-    systems = weights if isinstance(weights, Mapping) else {"the image": weights}
+    systems = weights if isinstance(weights, Mapping) else {"": weights}
     if not systems:
         raise ValueError("weights is empty: at least one system is needed")
     systems = {name: checked_places("weights", given, words, image, grid) for name, given in systems.items()}
@@ -43,11 +44,11 @@ def image_heatmaps(
     [labels] = printable(words)
     lines = -(-len(words) // IN_A_LINE)
     with figure_style():
-        panel = _panels(image, min(IN_A_LINE, len(words)) + 1, lines * len(systems), title)
-        for number, (name, matrix) in enumerate(systems.items()):
-            _picture(panel(lines * number, 0), image, name, weight="bold")
+        panel = _panels(image, min(IN_A_LINE, len(words)) + 1, lines, list(systems), title)
+        for system, matrix in enumerate(systems.values()):
+            _picture(panel(system, 0, 0), image, "the image")
             for i, label in enumerate(labels):
-                axes = panel(lines * number + i // IN_A_LINE, 1 + i % IN_A_LINE)
+                axes = panel(system, i // IN_A_LINE, 1 + i % IN_A_LINE)
                 _picture(axes, image, label)
                 _veil(axes, matrix[i])
                 if boxes[i] is not None:
@@ -55,16 +56,25 @@ def image_heatmaps(
     return axes.figure
 
 
-def _panels(image: Tensor, across: int, down: int, title: str):
-    """(line, column) -> new axes of a figure with room for so many pictures of this shape."""
-    tall = SIDE * image.shape[0] / image.shape[1] + LABEL
-    width, height = max(4.4, across * (SIDE + GAP) + GAP), down * (tall + GAP) + TITLE
+def _panels(image: Tensor, across: int, lines: int, names: list[str], title: str):
+    """(system, line, column) -> new axes, in a figure with room for the pictures, the names and the title."""
+    picture = SIDE * image.shape[0] / image.shape[1]
+    name = NAME if any(names) else 0
+    block = name + lines * (picture + LABEL + GAP)  # one system
+    width, height = max(4.4, across * (SIDE + GAP) + GAP), len(names) * block + TITLE
     figure = Figure(figsize=(width, height), layout="none")
-    figure.text(0.01, 1 - 0.07 / height, title, va="top", fontsize=13, fontweight="bold", parse_math=False)
 
-    def panel(line: int, column: int) -> Axes:
-        left, top = GAP + column * (SIDE + GAP), TITLE + LABEL + line * (tall + GAP)
-        picture = tall - LABEL
+    def write(text: str, top: float, size: float) -> None:
+        figure.text(GAP / width, 1 - top / height, text, va="top", fontsize=size, fontweight="bold",
+                    parse_math=False)
+
+    write(title, 0.07, 13)
+    for system, text in enumerate(names):
+        write(text, TITLE + system * block + 0.05, 10.5)
+
+    def panel(system: int, line: int, column: int) -> Axes:
+        top = TITLE + system * block + name + line * (picture + LABEL + GAP) + LABEL
+        left = GAP + column * (SIDE + GAP)
         axes = figure.add_axes((left / width, 1 - (top + picture) / height, SIDE / width, picture / height))
         axes.axis("off")
         return axes
@@ -72,11 +82,11 @@ def _panels(image: Tensor, across: int, down: int, title: str):
     return panel
 
 
-def _picture(axes: Axes, image: Tensor, label: str, weight: str = "normal") -> None:
+def _picture(axes: Axes, image: Tensor, label: str) -> None:
     height, width = image.shape[:2]
     axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255, extent=(0, width, height, 0), aspect="auto",
                 interpolation="nearest")
-    axes.set_title(label, fontsize=10, loc="center", pad=3, fontweight=weight, parse_math=False)
+    axes.set_title(label, fontsize=10, loc="center", pad=3, fontweight="normal", parse_math=False)
 
 
 def _veil(axes: Axes, weights: Tensor) -> None:

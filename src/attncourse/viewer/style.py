@@ -37,6 +37,9 @@ MECHANISMS: dict[str, Look] = {
     "transformer": Look("#000000", (0, (12, 1)), "*"),
 }
 
+# Other names under which a chapter draws the same mechanism.
+ALSO_CALLED = {"soft attention": "additive attention", "straight-through Gumbel": "hard"}
+
 # What is not a mechanism (widths, seeds, ablations) is drawn with these, in order of appearance.
 OTHERS = (
     Look("#0072B2", "-", "o"),
@@ -65,7 +68,7 @@ CJK_FONTS = (
 
 def look_of(name: str, order: int = 0) -> Look:
     """The look of a mechanism, or the look at place `order` of the list for everything else."""
-    return MECHANISMS.get(name, OTHERS[order % len(OTHERS)])
+    return MECHANISMS.get(ALSO_CALLED.get(name, name), OTHERS[order % len(OTHERS)])
 
 
 def luminance(colour: str) -> float:

@@ -66,8 +66,8 @@ def checked_weights(weights, queries: list[str], keys: list[str], *, partial: bo
     if wrong.any():
         head, query = wrong.nonzero()[0].tolist()
         advice = "partial rows sum to at most 1" if partial else (
-            "a row sums to 1, or to 0 where every key is hidden. Was the softmax taken over the keys, and are "
-            "these the weights before dropout? Weights that were bent afterwards are shown with partial=True."
+            "a row sums to 1, or to 0 where every key is hidden. Was the softmax taken over the keys, and "
+            "are these the weights before dropout? Weights bent afterwards are shown with partial=True."
         )
         raise ValueError(
             f"weights: the row of {_place(weights, head, queries[query], query)} sums to "
