@@ -118,7 +118,8 @@ def small_multiples():
 
 def test_each_system_and_each_word_has_its_picture():
     figure = small_multiples()
-    assert [axes.get_title() for axes in figure.axes] == ["soft", "a", "two", "hard", "a", "two"]
+    assert [axes.get_title() for axes in figure.axes] == ["the image", "a", "two"] * 2
+    assert [text.get_text() for text in figure.texts] == ["Two looks up", "soft", "hard"]
     many = image_heatmaps(IMAGE, ["w"] * 16, torch.full((16, 4), 0.25), title="Sixteen")
     assert len(many.axes) == 17
     canvas = FigureCanvasAgg(many)

@@ -48,6 +48,7 @@ def test_weights_darken_steadily():
 def test_a_mechanism_keeps_its_look_whatever_the_order():
     for order in (0, 5):
         assert look_of("additive attention", order) == MECHANISMS["additive attention"]
+    assert look_of("soft attention", 3) == MECHANISMS["additive attention"], "two names of one mechanism"
     assert look_of("width 64", 1) == OTHERS[1]
     assert look_of("width 64", len(OTHERS) + 1) == OTHERS[1]
 
