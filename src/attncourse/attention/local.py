@@ -34,16 +34,18 @@ class Window(NamedTuple):
 class LocalAttention(nn.Module):
     """Attention to the keys in [p_t - D, p_t + D] (Luong et al. 2015, section 3.2).
 
-    The centre p_t, counted from 0, is one of
-        "monotonic": p_t = t, the paper's local-m;
-        "predicted": p_t = S sigmoid(v_p^T tanh(W_p q_t)), the paper's local-p (eq. 9), S the true length;
-        "offset":    p_t = t + v_p^T tanh(W_p q_t), kept on the source: ours, which starts out as local-m.
+    The centre p_t, counted from 0:
 
-    The Gaussian exp(-(s - p_t)^2 / 2 sigma^2) with sigma = D / 2 favours keys near the centre. It is
-        "none":    not there, as in local-m;
-        "outside": multiplied with the softmax's weights, as the paper prints it (eq. 10): rows sum to less
-                   than 1;
-        "inside":  added to the scores as its logarithm, so that rows sum to 1: ours.
+    - "monotonic": p_t = t, the paper's local-m.
+    - "predicted": p_t = S sigmoid(v_p^T tanh(W_p q_t)), the paper's local-p (eq. 9), S the true length.
+    - "offset": p_t = t + v_p^T tanh(W_p q_t), kept on the source. Ours; it starts out as local-m.
+
+    The Gaussian exp(-(s - p_t)^2 / 2 sigma^2) with sigma = D / 2, which favours keys near the centre:
+
+    - "none": there is none, as in local-m.
+    - "outside": it multiplies the softmax's weights, as printed (eq. 10). Rows sum to less than 1.
+    - "inside": its logarithm is added to the scores, so that rows sum to 1. Ours.
+
     The window's place is a whole number and has no gradient. The Gaussian is all that can teach a centre.
 
     Args:
