@@ -1,5 +1,6 @@
 """The notebooks keep the house's rules, and each rule is seen to fail on a notebook that breaks it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,15 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 def test_a_chapter_keeps_the_rules(path):
     problems = check(path)
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_no_command_of_a_formula_has_two_backslashes(path):
+    """Two begin a new line: \\\\alpha is a line break and the word alpha, and MathJax says nothing."""
+    doubled = re.compile(r"(?<!\\)\\\\[A-Za-z]{2,}")
+    cells = nbformat.read(path, as_version=4).cells
+    found = [m for cell in cells if cell.cell_type == "markdown" for m in doubled.findall(cell.source)]
+    assert not found, found
 
 
 # --- Small notebooks to break ------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_views_react_to_a_pointer(visit, chapter):
     for host in page.locator("[data-attn-view]").all():
         before = host.evaluate("host => host.shadowRoot.innerHTML")
         now = before
-        for control in host.locator("button:enabled:visible, label:visible").all():
+        for control in host.locator("button:enabled:visible, label:visible, input[type=range]:visible").all():
             control.hover()
             now = host.evaluate("host => host.shadowRoot.innerHTML")
             if now == before:
