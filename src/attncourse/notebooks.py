@@ -347,6 +347,16 @@ def _prose_is_plain_markdown(notebook: _Notebook) -> Iterator[str]:
             yield f"{cell.name} imports myst_nb, which only the book has"
 
 
+# In a formula two backslashes begin a new line: \\alpha is a line break and the word "alpha".
+_DOUBLED = re.compile(r"(?<!\\)\\\\[A-Za-z]{2,}")
+
+
+def _formulas_are_not_escaped_twice(notebook: _Notebook) -> Iterator[str]:
+    for cell in notebook.prose:
+        if found := _DOUBLED.search(cell.source):
+            yield f"{cell.name} has two backslashes before a command, which prints its name: {found[0]}"
+
+
 _FENCES_CODE_MATHS = re.compile(r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$", re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 
@@ -420,6 +430,7 @@ _RULES = (
     _knows_no_machine,
     _reads_no_file_beside_it,
     _prose_is_plain_markdown,
+    _formulas_are_not_escaped_twice,
     _links_resolve,
     _html_is_complete,
 )
