@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended, masked_softmax
-from attncourse.attention.masks import padding_mask
+from attncourse.attention.masks import check_lengths
 from attncourse.attention.scores import LocationScore
 
 CENTRES = ("monotonic", "predicted", "offset")
@@ -187,7 +187,7 @@ def _check_shapes(query, key, value, lengths) -> None:
     if key.shape[:2] != value.shape[:2] or len(query) != len(key):
         raise ValueError(f"query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
                          f"{tuple(value.shape)}: one batch size for all, as many values as keys")
-    padding_mask(lengths, key.shape[1])  # refuses lengths that do not fit
+    check_lengths(lengths, key.shape[1])
     if len(lengths) != len(key):
         raise ValueError(f"lengths has {len(lengths)} entries for {len(key)} rows of keys: give one a row")
     if not key.shape[1]:

@@ -19,6 +19,17 @@ def padding_mask(lengths: Int[Tensor, "batch"], size: int) -> Bool[Tensor, "batc
         TypeError: lengths are not integers.
         ValueError: lengths are not one-dimensional, are negative, or exceed `size`.
     """
+    check_lengths(lengths, size)
+    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, :]
+
+
+def check_lengths(lengths: Tensor, size: int) -> None:
+    """Refuse lengths that are not one whole number for each sequence, from 0 to `size`; builds no mask.
+
+    Raises:
+        TypeError: lengths are not integers.
+        ValueError: lengths are not one-dimensional, are negative, or exceed `size`.
+    """
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths are {lengths.dtype}: they must be integers, one per sequence")
     if lengths.dim() != 1:
@@ -26,7 +37,6 @@ def padding_mask(lengths: Int[Tensor, "batch"], size: int) -> Bool[Tensor, "batc
     if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
         raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
                          f"they must lie between 0 and size = {size}")
-    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, :]
 
 
 def causal_mask(
