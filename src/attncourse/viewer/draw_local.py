@@ -7,6 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
+from attncourse.viewer.drawing import GREY
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
 
 SOURCE = ["the", "house", "is", "loved", "by", "a", "quiet", "green", "teacher"]
@@ -15,7 +16,6 @@ TARGET = "un professeur vert calme aime la maison"
 SCORES = [1.0, 3.0, 0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 1.5]
 HALF_WIDTH, TIME, PREDICTED = 2, 6, 1.3  # D; t of "maison"; a p_t that the model may have predicted
 LEFT, RIGHT = 2.35, 11.25                # where the source begins, and where the notes stand
-GREY = "#6a6a6a"
 
 
 def global_and_local() -> Figure:

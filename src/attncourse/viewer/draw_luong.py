@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
-from matplotlib.patheffects import withStroke
+from matplotlib.patches import Circle
 
+from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
 
-GREY = "#6a6a6a"
 FEED = MECHANISMS["fixed context"].colour  # the one dashed way, in a colour of its own
 SOURCE = ["the", "black", "cat"]
 COLUMNS = [1.45, 2.75, 4.05]               # where the source words stand
@@ -33,21 +32,21 @@ def bahdanau_step() -> Figure:
         figure, axes = _page("Bahdanau et al. 2015", "the old state asks", colour)
         forward, backward = LOW - 0.1, LOW + 0.5
         for left, right in zip(COLUMNS, COLUMNS[1:], strict=False):
-            _arrow(axes, (left + 0.19, forward), (right - 0.49, forward))
-            _arrow(axes, (right - 0.19, backward), (left + 0.49, backward))
+            arrow(axes, (left + 0.19, forward), (right - 0.49, forward))
+            arrow(axes, (right - 0.19, backward), (left + 0.49, backward))
         for x in COLUMNS:
             for side, y in ((-0.15, forward), (0.15, backward)):
                 _box(axes, x + side, y, 0.64, 0.38)
-                _arrow(axes, (x + 2 * side, WORDS + 0.25), (x + 2 * side, y - 0.2))
-                _arrow(axes, (x + 2 * side, y + 0.2), (x + 2 * side, TOP - 0.3))
+                arrow(axes, (x + 2 * side, WORDS + 0.25), (x + 2 * side, y - 0.2))
+                arrow(axes, (x + 2 * side, y + 0.2), (x + 2 * side, TOP - 0.3))
         _attend(axes, colour, "h", "i=3", asked_from=BEFORE)
         _box(axes, BEFORE, TOP, 0.95, 0.58, "$s_2$", edge=colour)
         _box(axes, NOW, JOIN, 0.95, 0.58, "$s_3$", edge=INK)
-        _arrow(axes, (BEFORE + 0.3, TOP + 0.31), (NOW - 0.25, JOIN - 0.3))
-        _arrow(axes, (NOW + 0.15, WORDS + 0.25), (NOW + 0.15, JOIN - 0.3))
-        _arrow(axes, (NOW, JOIN + 0.31), (NOW, OUT - 0.27))
-        _badge(axes, 4, NOW + 0.78, JOIN)
-        _badge(axes, 5, NOW + 0.78, OUT)
+        arrow(axes, (BEFORE + 0.3, TOP + 0.31), (NOW - 0.25, JOIN - 0.3))
+        arrow(axes, (NOW + 0.15, WORDS + 0.25), (NOW + 0.15, JOIN - 0.3))
+        arrow(axes, (NOW, JOIN + 0.31), (NOW, OUT - 0.27))
+        badge(axes, 4, NOW + 0.78, JOIN)
+        badge(axes, 5, NOW + 0.78, OUT)
         _order(axes, "a reader each way, joined in $h_j$", [
             "score: the old state $s_2$ with every $h_j$",
             "softmax: the weights",
@@ -70,27 +69,27 @@ def luong_step() -> Figure:
         places = [*COLUMNS, BEFORE, NOW]
         for x in places:                                          # two layers, and one direction only
             _box(axes, x, LOW, 0.95, 0.46)
-            _arrow(axes, (x, WORDS + 0.25), (x, LOW - 0.25))
-            _arrow(axes, (x, LOW + 0.25), (x, TOP - 0.31))
+            arrow(axes, (x, WORDS + 0.25), (x, LOW - 0.25))
+            arrow(axes, (x, LOW + 0.25), (x, TOP - 0.31))
         for left, right in zip(places, places[1:], strict=False):
             for y, wide in ((LOW, 0.49), (TOP, 0.49)):
-                _arrow(axes, (left + wide, y), (right - wide, y))
+                arrow(axes, (left + wide, y), (right - wide, y))
         _attend(axes, colour, r"\bar{h}", "t=3", asked_from=NOW)
         _word(axes, BEFORE, WORDS, "le")
         _box(axes, BEFORE, TOP, 0.95, 0.58, "$h_2$")
         _box(axes, NOW, TOP, 0.95, 0.58, "$h_3$", edge=colour)
         _box(axes, BEFORE, 8.35, 0.95, 0.62, r"$\tilde{h}_2$")
         _box(axes, NOW, JOIN, 0.95, 0.66, r"$\tilde{h}_3$")
-        _arrow(axes, (BEFORE, TOP + 0.31), (BEFORE, 8.02))
-        _arrow(axes, (NOW + 0.15, TOP + 0.31), (NOW + 0.15, JOIN - 0.35))
-        _arrow(axes, (NOW, JOIN + 0.35), (NOW, OUT - 0.27))
+        arrow(axes, (BEFORE, TOP + 0.31), (BEFORE, 8.02))
+        arrow(axes, (NOW + 0.15, TOP + 0.31), (NOW + 0.15, JOIN - 0.35))
+        arrow(axes, (NOW, JOIN + 0.35), (NOW, OUT - 0.27))
         corner = (BEFORE + NOW) / 2
         axes.plot([BEFORE + 0.5, corner, corner], [8.35, 8.35, 4.75], color=FEED, linewidth=1.7,
                   linestyle=(0, (4, 2.5)), zorder=1)
-        _arrow(axes, (corner, 4.75), (NOW - 0.32, LOW - 0.25), colour=FEED, wide=1.7)
-        _badge(axes, 1, NOW + 0.78, TOP)
-        _badge(axes, 5, NOW + 0.78, JOIN)
-        _badge(axes, 6, NOW + 0.78, OUT)
+        arrow(axes, (corner, 4.75), (NOW - 0.32, LOW - 0.25), colour=FEED, wide=1.7)
+        badge(axes, 1, NOW + 0.78, TOP)
+        badge(axes, 5, NOW + 0.78, JOIN)
+        badge(axes, 6, NOW + 0.78, OUT)
         _order(axes, r"two layers, one way; their top is $\bar{h}_s$", [
             r"new state $h_3$: a stacked LSTM reads $y_2$",
             r"score: the new state $h_3$ with every $\bar{h}_s$",
@@ -129,19 +128,19 @@ def _attend(axes: Axes, colour: str, name: str, step: str, *, asked_from: float)
               linewidth=2.0, zorder=1)
     for j, (x, shade) in enumerate(zip(COLUMNS, SHADES, strict=True), start=1):
         _box(axes, x, TOP, 0.95, 0.58, f"${name}_{j}$", edge=colour)
-        _arrow(axes, (x + 0.14, TOP + 0.31), (x + 0.14, SCORES - 0.28))
-        _arrow(axes, (x - 0.2, LINE), (x - 0.2, SCORES - 0.28), colour=colour, wide=2.0)
+        arrow(axes, (x + 0.14, TOP + 0.31), (x + 0.14, SCORES - 0.28))
+        arrow(axes, (x - 0.2, LINE), (x - 0.2, SCORES - 0.28), colour=colour, wide=2.0)
         _box(axes, x, SCORES, 1.0, 0.52, "score", size=9.5)
-        _arrow(axes, (x, SCORES + 0.27), (x, WEIGHT - 0.37))
+        arrow(axes, (x, SCORES + 0.27), (x, WEIGHT - 0.37))
         axes.add_patch(Circle((x, WEIGHT), 0.36, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK))
         symbol = r"\alpha" if index == "i" else "a"
         axes.text(x, WEIGHT, f"${symbol}_{{{number}{j}}}$", ha="center", va="center", fontsize=11,
                   color="white" if shade > 0.45 else INK)
-        _arrow(axes, (x, WEIGHT + 0.38), (middle + 0.16 * (x - middle), JOIN - 0.28), wide=0.6 + 4 * shade)
+        arrow(axes, (x, WEIGHT + 0.38), (middle + 0.16 * (x - middle), JOIN - 0.28), wide=0.6 + 4 * shade)
     _box(axes, middle, JOIN, 0.95, 0.54, f"$c_{number}$", edge=colour)
-    _arrow(axes, (middle + 0.5, JOIN), (NOW - 0.5, JOIN), colour=colour, wide=2.0)
+    arrow(axes, (middle + 0.5, JOIN), (NOW - 0.5, JOIN), colour=colour, wide=2.0)
     for offset, y in enumerate((SCORES, WEIGHT, JOIN)):
-        _badge(axes, first + offset, 0.45 if y < JOIN else middle - 0.85, y)
+        badge(axes, first + offset, 0.45 if y < JOIN else middle - 0.85, y)
 
 
 def _word(axes: Axes, x: float, y: float, text: str, name: str = "") -> None:
@@ -152,30 +151,15 @@ def _word(axes: Axes, x: float, y: float, text: str, name: str = "") -> None:
 
 def _box(axes: Axes, x: float, y: float, width: float, height: float, text: str = "", *, edge: str = INK,
          size: float = 13) -> None:
-    axes.add_patch(FancyBboxPatch(
-        (x - width / 2, y - height / 2), width, height, boxstyle="round,pad=0,rounding_size=0.12",
-        facecolor="white", edgecolor=edge, linewidth=1.0 if edge == INK else 2.0, zorder=2,
-    ))
+    box(axes, x, y, width, height, edge=edge, wide=1.0 if edge == INK else 2.0)
     if text:
         axes.text(x, y, text, ha="center", va="center", fontsize=size, zorder=3)
-
-
-def _arrow(axes: Axes, start: tuple, end: tuple, *, colour: str = GREY, wide: float = 1.2) -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0,
-                                   color=colour, linewidth=wide, zorder=1))
-
-
-def _badge(axes: Axes, number: int, x: float, y: float) -> None:
-    axes.add_patch(Circle((x, y), 0.27, facecolor=INK, edgecolor="white", linewidth=1.0, zorder=3))
-    axes.text(x, y, str(number), ha="center", va="center_baseline", color="white", fontsize=11,
-              fontweight="bold", zorder=4)
 
 
 def _order(axes: Axes, encoder: str, steps: Sequence[str]) -> None:
     """What the encoder does once per source; then the steps in words, numbered as in the drawing."""
     axes.text(0.12, 3.4, f"once per source: {encoder}", va="center", fontsize=10.5, color=GREY)
-    halo = [withStroke(linewidth=3, foreground="white")]
     for number, text in enumerate(steps, start=1):
         y = 3.3 - 0.6 * number
-        _badge(axes, number, 0.37, y)
-        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=halo)
+        badge(axes, number, 0.37, y)
+        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=HALO)

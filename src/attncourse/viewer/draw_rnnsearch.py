@@ -3,13 +3,12 @@
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
-from matplotlib.patheffects import withStroke
+from matplotlib.patches import Circle
 
+from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style
 
 BLUE = MECHANISMS["additive attention"].colour
-GREY = "#6a6a6a"
 SOURCE = ["the", "black", "cat", "sleeps"]
 COLUMNS = [2.0, 3.6, 5.2, 6.8]            # where the source words stand
 SHADES = [0.03, 0.85, 0.25, 0.03]         # how dark each weight is drawn; a sketch, not a measurement
@@ -41,14 +40,14 @@ def _encoder(axes: Axes) -> None:
         axes.text(x, 0.85, word, ha="center", va="center", fontweight="bold")
         # The two directions stand apart, so that each has a free way from the word and to the annotation.
         for side, y in [(-0.15, 1.75), (0.15, 2.6)]:
-            _box(axes, x + side, y, 0.64, 0.5)
-            _arrow(axes, (x + 2 * side, 1.12), (x + 2 * side, y - 0.27))
-            _arrow(axes, (x + 2 * side, y + 0.27), (x + 2 * side, 3.27))
-        _box(axes, x, 3.6, 1.1, 0.62, edge=BLUE, wide=1.8)
+            box(axes, x + side, y, 0.64, 0.5)
+            arrow(axes, (x + 2 * side, 1.12), (x + 2 * side, y - 0.27))
+            arrow(axes, (x + 2 * side, y + 0.27), (x + 2 * side, 3.27))
+        box(axes, x, 3.6, 1.1, 0.62, edge=BLUE, wide=1.8)
         axes.text(x, 3.6, f"$h_{number}$", ha="center", va="center", fontsize=13)
     for x, following in zip(COLUMNS, COLUMNS[1:], strict=False):
-        _arrow(axes, (x + 0.19, 1.75), (following - 0.49, 1.75))
-        _arrow(axes, (following - 0.19, 2.6), (x + 0.49, 2.6))
+        arrow(axes, (x + 0.19, 1.75), (following - 0.49, 1.75))
+        arrow(axes, (following - 0.19, 2.6), (x + 0.49, 2.6))
     for y, name in [(1.75, "forward"), (2.6, "backward"), (3.6, "annotations")]:
         axes.text(7.6, y, name, va="center", fontsize=10)
 
@@ -58,55 +57,40 @@ def _scores_and_weights(axes: Axes) -> None:
     y, line = 5.25, 4.52
     axes.plot([LEFT, LEFT, COLUMNS[-1] - 0.2], [8.09, line, line], color=BLUE, linewidth=1.8, zorder=1)
     for number, (x, shade) in enumerate(zip(COLUMNS, SHADES, strict=True), start=1):
-        _arrow(axes, (x + 0.12, 3.93), (x + 0.12, y - 0.32))
-        _arrow(axes, (x - 0.2, line), (x - 0.2, y - 0.32), colour=BLUE, wide=1.8)
-        _box(axes, x, y, 0.74, 0.6)
+        arrow(axes, (x + 0.12, 3.93), (x + 0.12, y - 0.32))
+        arrow(axes, (x - 0.2, line), (x - 0.2, y - 0.32), colour=BLUE, wide=1.8)
+        box(axes, x, y, 0.74, 0.6)
         axes.text(x, y, f"$e_{{3{number}}}$", ha="center", va="center", fontsize=12)
-        _arrow(axes, (x, y + 0.32), (x, 6.05))
+        arrow(axes, (x, y + 0.32), (x, 6.05))
         axes.add_patch(Circle((x, 6.4), 0.33, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK, linewidth=1.0))
         axes.text(x, 6.4, rf"$\alpha_{{3{number}}}$", ha="center", va="center", fontsize=11,
                   color="white" if shade > 0.45 else INK)
-        _arrow(axes, (x, 6.75), (MIDDLE + 0.16 * (x - MIDDLE), 7.22), wide=0.6 + 4 * shade)
+        arrow(axes, (x, 6.75), (MIDDLE + 0.16 * (x - MIDDLE), 7.22), wide=0.6 + 4 * shade)
     _numbered(axes, 1, 7.6, y, "score $s_2$\nwith all $h_j$")
     _numbered(axes, 2, 7.6, 6.4, "softmax:\nweights")
 
 
 def _decoder(axes: Axes) -> None:
     """Context, previous state and previous word make the new state; the new state makes the word."""
-    _box(axes, MIDDLE, 7.5, 0.95, 0.54, edge=BLUE, wide=1.8)
+    box(axes, MIDDLE, 7.5, 0.95, 0.54, edge=BLUE, wide=1.8)
     axes.text(MIDDLE, 7.5, "$c_3$", ha="center", va="center", fontsize=13)
     _numbered(axes, 3, 5.25, 7.5, "context: weighted sum of all $h_j$")
     for x, name in [(LEFT, "$s_2$"), (MIDDLE, "$s_3$")]:
-        _box(axes, x, 8.4, 0.95, 0.62)
+        box(axes, x, 8.4, 0.95, 0.62)
         axes.text(x, 8.4, name, ha="center", va="center", fontsize=13)
-    _arrow(axes, (LEFT + 0.5, 8.4), (MIDDLE - 0.5, 8.4))
-    _arrow(axes, (MIDDLE, 7.8), (MIDDLE, 8.06))
+    arrow(axes, (LEFT + 0.5, 8.4), (MIDDLE - 0.5, 8.4))
+    arrow(axes, (MIDDLE, 7.8), (MIDDLE, 8.06))
     axes.text(2.5, 9.72, "chat", ha="center", va="center", fontweight="bold")
     axes.text(2.05, 9.72, "$y_2$ =", ha="right", va="center")
-    _arrow(axes, (2.75, 9.45), (MIDDLE - 0.42, 8.74))
+    arrow(axes, (2.75, 9.45), (MIDDLE - 0.42, 8.74))
     _numbered(axes, 4, 5.25, 8.4, "new state")
-    _arrow(axes, (MIDDLE, 8.74), (MIDDLE, 9.4))
+    arrow(axes, (MIDDLE, 8.74), (MIDDLE, 9.4))
     axes.text(MIDDLE, 9.72, "noir", ha="center", va="center", fontweight="bold")
     axes.text(MIDDLE - 0.5, 9.72, "$y_3$ =", ha="right", va="center")
     _numbered(axes, 5, 5.25, 9.72, "word, from $s_3$, $y_2$ and $c_3$")
 
 
-def _box(axes: Axes, x: float, y: float, width: float, height: float, *, edge: str = INK, wide: float = 1.0):
-    corner = (x - width / 2, y - height / 2)
-    style = "round,pad=0,rounding_size=0.12"
-    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, facecolor="white", edgecolor=edge,
-                                  linewidth=wide, zorder=2))
-
-
-def _arrow(axes: Axes, start: tuple, end: tuple, *, colour: str = GREY, wide: float = 1.2) -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0,
-                                   color=colour, linewidth=wide, zorder=1))
-
-
 def _numbered(axes: Axes, number: int, x: float, y: float, words: str) -> None:
     """What is computed here, with its place in the order."""
-    axes.add_patch(Circle((x, y), 0.26, facecolor=INK, edgecolor="white", linewidth=1.0, zorder=3))
-    axes.text(x, y, str(number), ha="center", va="center_baseline", color="white", fontsize=11,
-              fontweight="bold", zorder=4)
-    halo = [withStroke(linewidth=3, foreground="white")]  # no arrow runs through the words
-    axes.text(x + 0.4, y, words, va="center", fontsize=10, path_effects=halo)
+    badge(axes, number, x, y, radius=0.26)
+    axes.text(x + 0.4, y, words, va="center", fontsize=10, path_effects=HALO)
