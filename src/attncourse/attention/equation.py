@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attncourse.attention.scores import score_keys
+
 Score = Callable[..., Tensor]
 
 
@@ -55,11 +57,7 @@ def attend(
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
                          "every key needs exactly one value")
-    if projected_keys is None:
-        scores = score(query, key)
-    else:
-        scores = score(query, key, projected_keys=projected_keys)
-    weights = masked_softmax(scores, mask)
+    weights = masked_softmax(score_keys(score, query, key, projected_keys), mask)
     if weights.shape[-2:] != (query.shape[-2], key.shape[-2]):
         raise ValueError(f"score returned shape {tuple(weights.shape)}: it must end in "
                          f"(queries, keys) = ({query.shape[-2]}, {key.shape[-2]})")

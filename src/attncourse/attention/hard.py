@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention.equation import Score, masked_softmax
+from attncourse.attention.scores import score_keys
 
 CHOICES = ("expectation", "sample", "arg max", "gumbel")
 
@@ -74,8 +75,7 @@ class HardAttention(nn.Module):
         if key.shape[-2] != value.shape[-2]:
             raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
                              "every key needs exactly one value")
-        once = {} if projected_keys is None else {"projected_keys": projected_keys}
-        scores = self.score(query, key, **once)
+        scores = score_keys(self.score, query, key, projected_keys)
         alpha = masked_softmax(scores, mask)
         weights = self._choose(scores, alpha, mask)
         return Chosen(weights @ value, weights, alpha)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended, masked_softmax
 from attncourse.attention.masks import check_lengths
-from attncourse.attention.scores import LocationScore
+from attncourse.attention.scores import LocationScore, score_keys
 
 CENTRES = ("monotonic", "predicted", "offset")
 GAUSSIANS = ("none", "outside", "inside")
@@ -146,10 +146,8 @@ class LocalAttention(nn.Module):
 
     def _scores(self, query, key, projected_keys, positions) -> Float[Tensor, "batch queries window"]:
         """Each query is scored with the keys of its own window."""
-        query, keys = query[:, :, None], _gather(key, positions)
-        if projected_keys is None:
-            return self.score(query, keys).squeeze(-2)
-        return self.score(query, keys, projected_keys=_gather(projected_keys, positions)).squeeze(-2)
+        projected = None if projected_keys is None else _gather(projected_keys, positions)
+        return score_keys(self.score, query[:, :, None], _gather(key, positions), projected).squeeze(-2)
 
 
 def _inside(positions: Tensor, key: Tensor) -> Int[Tensor, "batch queries window"]:

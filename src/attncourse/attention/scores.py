@@ -9,6 +9,7 @@ result on as `projected_keys`.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -219,6 +220,13 @@ class GaussianScore(nn.Module):
 def project_keys(score: nn.Module, key: Keys) -> Float[Tensor, "*batch keys _"] | None:
     """The part of a score that depends on the keys alone; None for a score that has no such part."""
     return score.project_keys(key) if hasattr(score, "project_keys") else None
+
+
+def score_keys(
+    score: Callable[..., Tensor], query: Queries, key: Keys, projected_keys: Tensor | None = None
+) -> Scores:
+    """score(query, key), with the keys' part as `project_keys` computed it, if it did."""
+    return score(query, key) if projected_keys is None else score(query, key, projected_keys=projected_keys)
 
 
 def _positive(**sizes: int) -> None:
