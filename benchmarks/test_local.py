@@ -1,6 +1,5 @@
 """One decoding step of local attention beside one of global attention, over longer and longer sources."""
 
-from functools import partial
 
 import pytest
 import torch
@@ -28,7 +27,7 @@ def steps(kind: str, batch: int, length: int):
             if kind == "local":
                 local.look(query, memory, memory, lengths=lengths, projected_keys=projected)
             else:
-                attend(query, memory, memory, score=partial(score, projected_keys=projected), mask=mask)
+                attend(query, memory, memory, score=score, projected_keys=projected, mask=mask)
 
     return run
 
