@@ -1,6 +1,5 @@
 """One decoding step of local attention beside one of global attention, over longer and longer sources."""
 
-
 import pytest
 import torch
 
