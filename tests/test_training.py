@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import weakref
+from functools import partial
 from math import inf, log, nan
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from attncourse.data.pairs import Batches, Pair, collate
 from attncourse.data.vocabulary import END, PAD, START, Vocabulary
 from attncourse.decoding import greedy
 from attncourse.models import RNNSearch
-from attncourse.training import History, pick_device, token_loss, train
+from attncourse.training import History, pick_device, token_loss, train, warm_up_rate
 
 LETTERS = Vocabulary(list("abcdef"))
 WORDS = """abc fed cab dab bead face deaf fade cafe abed decaf faced bed fab ace ebb add"""
@@ -156,6 +157,40 @@ def test_the_learning_rate_falls_from_the_given_one_to_zero_by_a_cosine():
     assert 0 < history.learning_rate[-1] < 0.001, "the last step must still move"
 
 
+def test_the_warm_up_of_the_transformer():
+    """Width 512, 4,000 steps: a straight line to 0.000699, half of it at 2,000 and again at 16,000."""
+    rate = partial(warm_up_rate, width=512, warm_up=4000)
+    highest = rate(4000)
+    assert highest == pytest.approx(6.9877e-4, rel=1e-4) and rate(1) == pytest.approx(highest / 4000)
+    assert rate(2000) == pytest.approx(highest / 2) == pytest.approx(rate(16_000))
+    assert rate(3999) < highest > rate(4001)
+    assert warm_up_rate(4000, width=128, warm_up=4000) == pytest.approx(2 * highest), "d^(-1/2)"
+
+
+@pytest.mark.parametrize("name", ["step", "width", "warm_up"])
+def test_a_warm_up_that_cannot_be_is_named(name):
+    """Step 0 would divide by 0: the first is 1."""
+    with pytest.raises(ValueError, match=f"{name} is 0: it must be at least 1"):
+        warm_up_rate(**{"step": 5, "width": 8, "warm_up": 4, name: 0})
+
+
+def test_a_function_gives_the_learning_rate_of_each_step(monkeypatch):
+    """Counted from 1, and asked for no step that is not made."""
+    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
+    model, rates, moves = nn.Linear(2, 1, bias=False), [0.1, 0.4, 0.2, 0.3], []
+
+    def loss(model, batch):
+        moves.append(model.weight.detach().clone())
+        return (model.weight * batch.x).sum()
+
+    slope = [Numbers(torch.tensor([1.0, 0.0]))] * 4
+    history = quietly(model, loss, slope, steps=4, learning_rate=dict(enumerate(rates, 1)).__getitem__)
+    assert history.learning_rate == pytest.approx(rates)
+    moves.append(model.weight.detach())
+    moved = [(before - after)[0, 0].item() for before, after in zip(moves, moves[1:], strict=False)]
+    assert moved == pytest.approx(rates), "the rate that is noted is not the one of the step"
+
+
 def test_step_k_gets_batch_k():
     seen = []
 
@@ -266,10 +301,11 @@ def dev_score(model):
     return square(model, numbers(1)[0]).item()
 
 
+@pytest.mark.parametrize("rate", [3e-3, partial(warm_up_rate, width=64, warm_up=5)])
 @pytest.mark.parametrize("at", [3, 4, 7, 11])
-def test_a_run_that_was_interrupted_ends_where_it_would_have(at, tmp_path):
+def test_a_run_that_was_interrupted_ends_where_it_would_have(at, rate, tmp_path):
     """Weights, optimiser, schedule, history and random numbers: bit for bit, with dropout in the model."""
-    options = {"steps": 12, "evaluate": dev_score, "evaluate_every": 3}
+    options = {"steps": 12, "evaluate": dev_score, "evaluate_every": 3, "learning_rate": rate}
     whole = noisy()
     expected = quietly(whole, **options)
     broken, checkpoint = noisy(), tmp_path / "new folder" / "run.pt"
@@ -323,7 +359,8 @@ def test_a_checkpoint_opens_without_trusting_it(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"seed": 1}, ["seed = 0", "seed = 1"]), ({"steps": 8}, ["steps = 6", "steps = 8"]),
-     ({"learning_rate": 0.1}, ["learning_rate = 0.003", "learning_rate = 0.1"])],
+     ({"learning_rate": 0.1}, ["learning_rate = 0.003", "learning_rate = 0.1"]),
+     ({"learning_rate": lambda step: step / 8}, ["learning_rate = 0.003", "learning_rate = [0.125, 0.75]"])],
 )
 def test_a_checkpoint_of_another_run_is_refused(change, words, tmp_path):
     options = {"evaluate": dev_score, "evaluate_every": 2, "checkpoint": tmp_path / "run.pt"}

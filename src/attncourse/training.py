@@ -50,6 +50,25 @@ def token_loss(model: nn.Module, batch: Any, *, smoothing: float = 0.0) -> Float
     return -((1 - smoothing) * right + share * others)[target != PAD].mean()
 
 
+def warm_up_rate(step: int, *, width: int, warm_up: int) -> float:
+    """The Transformer's learning rate: it rises in proportion, then falls with the root of the step.
+
+    d^(-1/2) * min(step^(-1/2), step * warm_up^(-3/2))  (Vaswani et al. 2017, eq. 3).
+
+    Args:
+        step: from 1.
+        width: d of the model.
+        warm_up: the step with the highest rate.
+
+    Raises:
+        ValueError: a number below 1.
+    """
+    for name, value in {"step": step, "width": width, "warm_up": warm_up}.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}: it must be at least 1")
+    return width**-0.5 * min(step**-0.5, step * warm_up**-1.5)
+
+
 def pick_device(name: str | None = None) -> torch.device:
     """The best device there is: CUDA, then Apple's MPS, then the CPU; `ATTNCOURSE_DEVICE` overrides.
 
@@ -72,7 +91,7 @@ def train(
     batches: Sequence[Any],
     *,
     steps: int,
-    learning_rate: float = 3e-3,
+    learning_rate: float | Callable[[int], float] = 3e-3,
     clip: float = 1.0,
     seed: int = 0,
     evaluate: Callable[[nn.Module], float] | None = None,
@@ -81,14 +100,15 @@ def train(
     device: str | None = None,
     progress: bool = True,
 ) -> History:
-    """Train `model` in place for a number of steps: Adam, cosine decay to zero, clipped gradients.
+    """Train `model` in place for a number of steps: Adam, a falling learning rate, clipped gradients.
 
     Args:
         model: any module.
         loss: (model, batch) -> a scalar tensor, such as `token_loss`.
         batches: `batches[step]` is the batch of that step, with a method `to(device)`.
         steps: how many updates in all; a resumed run counts those already made.
-        learning_rate: the first and highest one.
+        learning_rate: the first and highest one, from which a cosine leads to zero; or a function that gives
+            the rate of each step, counted from 1, such as `warm_up_rate` with its width and warm-up.
         clip: largest norm of the gradient.
         seed: of dropout and everything else that is drawn during training.
         evaluate: model -> a score on the dev set, lower is better; the best weights are kept.
@@ -105,7 +125,7 @@ def train(
     _check_run(steps, learning_rate, clip, evaluate, evaluate_every, checkpoint)
     place = pick_device(device)
     model.to(place)
-    run = _Run(model, torch.optim.Adam(model.parameters(), lr=learning_rate), steps, place)
+    run = _Run(model, learning_rate, steps, place)
     with torch.random.fork_rng(devices=run.cuda):
         torch.manual_seed(seed)
         first = run.resume(checkpoint, seed) if checkpoint and Path(checkpoint).exists() else 0
@@ -128,9 +148,18 @@ def train(
 class _Run:
     """The state of one run: model, optimiser, scaler, history, best weights."""
 
-    def __init__(self, model: nn.Module, optimiser: torch.optim.Optimizer, steps: int, place: torch.device):
-        self.model, self.optimiser, self.place = model, optimiser, place
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    def __init__(self, model: nn.Module, learning_rate: float | Callable, steps: int, place: torch.device):
+        self.model, self.steps, self.place = model, steps, place
+        if callable(learning_rate):
+            self.optimiser = torch.optim.Adam(model.parameters(), lr=1.0)
+            self.schedule = torch.optim.lr_scheduler.LambdaLR(
+                self.optimiser, lambda done: learning_rate(min(done + 1, steps))
+            )
+            self.rates = [learning_rate(1), learning_rate(steps)]
+        else:
+            self.optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
+            self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, steps)
+            self.rates = learning_rate
         self.mixed = place.type == "cuda"
         self.cuda = [place] if self.mixed else []  # devices with random numbers of their own
         self.scaler = torch.amp.GradScaler(enabled=self.mixed)
@@ -183,8 +212,7 @@ class _Run:
         path = Path(checkpoint)
         path.parent.mkdir(parents=True, exist_ok=True)
         state = {
-            "step": step, "seed": seed, "steps": self.schedule.T_max,
-            "learning_rate": self.schedule.base_lrs[0],
+            "step": step, "seed": seed, "steps": self.steps, "learning_rate": self.rates,
             "model": self.model.state_dict(), "best": self.best,
             "optimiser": self.optimiser.state_dict(), "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(), "history": vars(self.history),
@@ -197,7 +225,7 @@ class _Run:
 
     def resume(self, checkpoint: str | Path, seed: int) -> int:
         """Load a checkpoint and return the step to go on from."""
-        mine = {"seed": seed, "steps": self.schedule.T_max, "learning_rate": self.schedule.base_lrs[0]}
+        mine = {"seed": seed, "steps": self.steps, "learning_rate": self.rates}
         try:
             state = torch.load(checkpoint, map_location=self.place, weights_only=True)
             theirs = {name: state[name] for name in mine}
@@ -225,7 +253,7 @@ class _Run:
 def _check_run(steps, learning_rate, clip, evaluate, evaluate_every, checkpoint) -> None:
     if steps < 1:
         raise ValueError(f"steps is {steps}: it must be at least 1")
-    if not learning_rate > 0:
+    if not callable(learning_rate) and not learning_rate > 0:
         raise ValueError(f"learning_rate is {learning_rate}: it must be positive")
     if not clip > 0:
         raise ValueError(f"clip is {clip}: it must be positive (float('inf') turns clipping off)")

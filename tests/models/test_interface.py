@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attncourse.data.vocabulary import END, PAD, START
 from attncourse.decoding import beam_search, greedy, reorder
-from attncourse.models import LuongTranslator, Output, RNNSearch, Seq2Seq, Step
+from attncourse.models import LuongTranslator, Output, RNNSearch, Seq2Seq, Step, Transformer
 
 SOURCE, TARGET = 11, 13  # sizes of the vocabularies
 
@@ -33,18 +33,27 @@ MODELS = {
        for centre in ("predicted", "offset") for gaussian in ("outside", "inside")},
     "LuongTranslator, local and fed": partial(
         LuongTranslator, hidden=6, centre="monotonic", half_width=1, input_feeding=True),
+    **{f"Transformer, {norm}, {positions}": partial(
+        Transformer, width=8, heads=2, inner=12, dropout=0.0, norm=norm, positions=positions)
+       for norm, positions in (("post", "sinusoid"), ("post", "rotary"), ("post", "none"),
+                               ("pre", "sinusoid"), ("pre", "learned"), ("pre", "rotary inside"))},
 }
 # One of each kind, where going through all variants would show nothing new.
-KINDS = ["RNNSearch", "Seq2Seq, last", "LuongTranslator, general", "LuongTranslator, local-m"]
+KINDS = ["RNNSearch", "Seq2Seq, last", "LuongTranslator, general", "LuongTranslator, local-m",
+         "Transformer, post, sinusoid"]
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 ROWS = [[4, 5, 6, 7, 8], [9, 10], [], [5, 4, 7]]
 
 
-def build(name, dtype=torch.float64, seed=0, **sizes):
+def build(name, dtype=torch.float64, seed=0, tiny=False):
     """A small model whose weights are large enough for every part to matter."""
     torch.manual_seed(seed)
-    model = MODELS[name](SOURCE, TARGET, **{"embedding": 5, **sizes}).to(dtype)
+    if MODELS[name].func is Transformer:
+        sizes = {"width": 4, "inner": 3} if tiny else {}
+    else:
+        sizes = {"embedding": 2, "hidden": 2} if tiny else {"embedding": 5}
+    model = MODELS[name](SOURCE, TARGET, **sizes).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
@@ -267,15 +276,16 @@ def test_every_parameter_learns(name):
     """A layer that is made and never used, or cut off by a detach, stays as it was drawn."""
     model, (source, lengths), target = build(name), padded(ROWS), targets(4)
     model(source, lengths, target).logits.log_softmax(-1)[..., 5].sum().backward()
-    idle = [name for name, parameter in model.named_parameters()
-            if parameter.grad is None or not (parameter.grad != 0).any()]
+    # A bias of the keys adds one number to all scores of a query, and the softmax takes it out again.
+    idle = [name for name, parameter in model.named_parameters() if not name.endswith("key_projection.bias")
+            and (parameter.grad is None or not (parameter.grad.abs() > 1e-9).any())]
     assert not idle, f"without a gradient: {', '.join(idle)}"
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_finite_differences(name):
     """An operation in place that spoils what the backward pass needs would show here."""
-    model = build(name, embedding=2, hidden=2)
+    model = build(name, tiny=True)
     source, lengths = padded([[4, 5, 6], [], [7]])
     target = targets(3, 3)
     names, values = zip(*model.named_parameters(), strict=True)
@@ -331,8 +341,9 @@ def test_mixed_precision_gives_nearly_the_same(name):
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
         found = model(source, lengths, target).logits
         by_steps = by_step(model, source, lengths, target).logits
-    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.15)
-    torch.testing.assert_close(by_steps.float(), expected, rtol=0, atol=0.15)
+    near = 0.15 * max(1.0, expected.std().item())
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=near)
+    torch.testing.assert_close(by_steps.float(), expected, rtol=0, atol=near)
 
 
 @pytest.mark.parametrize("name", MODELS)

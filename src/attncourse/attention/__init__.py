@@ -12,6 +12,9 @@ from attncourse.attention.hard import (
 )
 from attncourse.attention.local import LocalAttention, Window
 from attncourse.attention.masks import causal_mask, padding_mask
+from attncourse.attention.multi_head import KeysValues, MultiHeadAttention
+from attncourse.attention.pooling import AttentionPooling, hop_penalty
+from attncourse.attention.positions import LearnedPositions, SinusoidPositions, rotate
 from attncourse.attention.scores import (
     AdditiveScore,
     ConcatScore,
@@ -28,6 +31,7 @@ from attncourse.attention.table import score_table
 __all__ = [
     "AdditiveScore",
     "Attended",
+    "AttentionPooling",
     "Chosen",
     "ConcatScore",
     "CosineScore",
@@ -35,19 +39,25 @@ __all__ = [
     "GaussianScore",
     "GeneralScore",
     "HardAttention",
+    "KeysValues",
+    "LearnedPositions",
     "LocalAttention",
     "LocationScore",
     "MovingAverage",
+    "MultiHeadAttention",
     "ScaledDotScore",
+    "SinusoidPositions",
     "Window",
     "attend",
     "causal_mask",
     "entropy",
+    "hop_penalty",
     "log_probability",
     "masked_softmax",
     "padding_mask",
     "project_keys",
     "reward_to_go",
+    "rotate",
     "score_function_loss",
     "score_table",
 ]

@@ -20,11 +20,12 @@ Score = Callable[..., Tensor]
 class Attended(NamedTuple):
     """What a reading returns: the context, and the weights it was read with.
 
-    Shapes: context (*batch, queries, d_v); weights (*batch, queries, keys).
+    Shapes: context (*batch, queries, d_v); weights (*batch, queries, keys). With several heads the weights
+    have an axis for them before the queries, and are None where they were not asked for.
     """
 
     context: Float[Tensor, "*batch queries d_v"]
-    weights: Float[Tensor, "*batch queries keys"]
+    weights: Float[Tensor, "*batch queries keys"] | None
 
 
 def attend(

@@ -1,19 +1,30 @@
 """The systems, one module a chapter, built only from the mechanisms and the framework's layers."""
 
+from attncourse.models.hierarchical import Classified, HierarchicalAttentionNetwork
 from attncourse.models.interface import Output, SequenceModel, Step
 from attncourse.models.luong import LuongTranslator
+from attncourse.models.pretrained import BertEncoder, PretrainedEncoder
 from attncourse.models.rnnsearch import RNNSearch
 from attncourse.models.seq2seq import Seq2Seq
 from attncourse.models.show_attend_tell import CellAnnotator, ShowAttendTell, doubly_stochastic_penalty
+from attncourse.models.transformer import BASE, BIG, Maps, Transformer
 
 __all__ = [
+    "BASE",
+    "BIG",
+    "BertEncoder",
     "CellAnnotator",
+    "Classified",
+    "HierarchicalAttentionNetwork",
     "LuongTranslator",
+    "Maps",
     "Output",
+    "PretrainedEncoder",
     "RNNSearch",
     "Seq2Seq",
     "SequenceModel",
     "ShowAttendTell",
     "Step",
+    "Transformer",
     "doubly_stochastic_penalty",
 ]

@@ -21,8 +21,8 @@ from attncourse.attention import (
     padding_mask,
     project_keys,
 )
-from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import check_target, checked_source, mirror
+from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.recurrent import mirror
 
 SCORES = ("dot", "general", "concat", "location")
 

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import AdditiveScore, attend, padding_mask, project_keys
-from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, check_target, checked_source, read_sequence
+from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.recurrent import DeepOutput, read_sequence
 from attncourse.models.seq2seq import DecoderState
 
 

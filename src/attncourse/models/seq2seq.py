@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import masked_softmax, padding_mask
-from attncourse.models.interface import Output, Step
-from attncourse.models.recurrent import DeepOutput, check_target, checked_source, read_sequence
+from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.recurrent import DeepOutput, read_sequence
 
 CONTEXTS = ("last", "mapped", "mean", "max")
 

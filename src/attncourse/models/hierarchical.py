@@ -1,0 +1,173 @@
+"""Chapter 06: a classifier of documents that reads words into sentences, and sentences into a document.
+
+Yang et al. 2016, "Hierarchical attention networks for document classification".
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attncourse.attention import Attended, AttentionPooling, masked_softmax, padding_mask
+from attncourse.models.recurrent import read_sequence
+
+POOLINGS = ("attention", "mean", "last")
+
+
+class Classified(NamedTuple):
+    """What a classifier says of documents, and how much each word and each sentence weighed.
+
+    Shapes: logits (batch, classes); word_weights (batch, sentences, words), within each sentence;
+    sentence_weights (batch, sentences). Weights of "mean" are even; "last" has None, since it is no weighted
+    sum: one half of its vector comes from the last state, the other from the first.
+    """
+
+    logits: Float[Tensor, "batch classes"]
+    word_weights: Float[Tensor, "batch sentences words"] | None
+    sentence_weights: Float[Tensor, "batch sentences"] | None
+
+
+class Level(nn.Module):
+    """One level of the hierarchy: a GRU in each direction reads the parts, then one vector is made of them.
+
+    h_t = [forward GRU; backward GRU] (Yang et al. 2016, section 2.2). What becomes of the states:
+
+    - "attention": their sum weighted by `AttentionPooling`, eq. 5-7 for words and 8-10 for sentences.
+    - "mean": their mean, which is attention with equal scores.
+    - "last": where each GRU ends, [forward state of the last part; backward state of the first].
+
+    Args:
+        inputs: width of a part's vector.
+        hidden: width of each GRU's state.
+        width: of the small network in the attention.
+        pooling: "attention", "mean" or "last".
+    """
+
+    def __init__(self, inputs: int, hidden: int, width: int, pooling: str):
+        super().__init__()
+        self.forward_reader = nn.GRU(inputs, hidden, batch_first=True)
+        self.backward_reader = nn.GRU(inputs, hidden, batch_first=True)
+        self.pooling = pooling
+        self.attention = AttentionPooling(2 * hidden, width=width) if pooling == "attention" else None
+
+    def forward(
+        self, parts: Float[Tensor, "rows parts inputs"], lengths: Int[Tensor, "rows"]
+    ) -> tuple[Float[Tensor, "rows d"], Float[Tensor, "rows parts"] | None]:
+        """The vector of each row and the weights of its parts; a row of length 0 has the vector 0."""
+        states, last = self.annotate(parts, lengths)
+        if self.pooling == "last":
+            return last, None
+        mask = padding_mask(lengths, parts.shape[1])
+        if self.pooling == "attention":
+            read = self.attention(states, mask=mask)
+        else:
+            weights = masked_softmax(torch.zeros_like(states[:, None, :, 0]), mask)
+            read = Attended(weights @ states, weights)
+        return read.context.squeeze(1), read.weights.squeeze(1)
+
+    def annotate(
+        self, parts: Float[Tensor, "rows parts inputs"], lengths: Int[Tensor, "rows"]
+    ) -> tuple[Float[Tensor, "rows parts d"], Float[Tensor, "rows d"]]:
+        """The states h_t, and the two final ones, each after all parts were read."""
+        forwards, at_the_end = read_sequence(self.forward_reader, parts, lengths)
+        backwards, at_the_start = read_sequence(self.backward_reader, parts, lengths, backward=True)
+        return torch.cat([forwards, backwards], dim=-1), torch.cat([at_the_end, at_the_start], dim=-1)
+
+
+class HierarchicalAttentionNetwork(nn.Module):
+    """Words make sentence vectors, sentence vectors make a document vector, which is classified.
+
+    v = the sentences' `Level` over the words' `Level`, p = softmax(W_c v + b_c)  (Yang et al. 2016, eq. 11).
+    The three poolings share all but the step from states to one vector.
+
+    Args:
+        vocabulary: number of words, special symbols included.
+        classes: number of classes.
+        pooling: "attention", "mean" or "last", on both levels.
+        embedding: width of a word vector.
+        hidden: width of each GRU's state, so a sentence vector has width 2 hidden.
+        width: of the small network in the attention; 2 hidden if not given, as in the paper.
+
+    Raises:
+        ValueError: another pooling.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        classes: int,
+        *,
+        pooling: str = "attention",
+        embedding: int = 32,
+        hidden: int = 32,
+        width: int | None = None,
+    ):
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise ValueError(f"pooling is {pooling!r}: choose one of {', '.join(POOLINGS)}")
+        width = width or 2 * hidden
+        self.embedding = nn.Embedding(vocabulary, embedding)                # W_e
+        self.words = Level(embedding, hidden, width, pooling)
+        self.sentences = Level(2 * hidden, hidden, width, pooling)
+        self.output = nn.Linear(2 * hidden, classes)                        # W_c, b_c
+
+    def forward(
+        self,
+        documents: Int[Tensor, "batch sentences words"],
+        words: Int[Tensor, "batch sentences"],
+        sentences: Int[Tensor, "batch"],
+    ) -> Classified:
+        """Classify documents of padded sentences.
+
+        Args:
+            documents: ids of words.
+            words: how many words of each sentence are real.
+            sentences: how many sentences of each document are real.
+
+        Raises:
+            TypeError: ids or lengths that are not integers.
+            ValueError: shapes or lengths that do not fit, or an id outside the vocabulary.
+        """
+        vectors, word_weights = self.read_words(documents, words, sentences)
+        vector, sentence_weights = self.sentences(vectors, sentences.to(vectors.device))
+        return Classified(self.output(vector), word_weights, sentence_weights)
+
+    def read_words(
+        self,
+        documents: Int[Tensor, "batch sentences words"],
+        words: Int[Tensor, "batch sentences"],
+        sentences: Int[Tensor, "batch"],
+    ) -> tuple[Float[Tensor, "batch sentences d"], Float[Tensor, "batch sentences words"] | None]:
+        """A vector for each sentence, and the weights of its words; both are 0 for a sentence of padding."""
+        _check(documents, words, sentences, self.embedding)
+        # Every sentence of the batch is a row of its own: no word sees beyond its sentence.
+        ids, lengths = documents.flatten(0, 1), _real(words, sentences).to(documents.device).flatten()
+        vectors, weights = self.words(self.embedding(ids), lengths)
+        shape = documents.shape[:2]
+        return vectors.unflatten(0, shape), None if weights is None else weights.unflatten(0, shape)
+
+
+def _real(words: Tensor, sentences: Tensor) -> Int[Tensor, "batch sentences"]:
+    """Words of each sentence, 0 for a sentence beyond the end of its document."""
+    return words.masked_fill(~padding_mask(sentences, words.shape[1]).squeeze(1), 0)
+
+
+def _check(documents: Tensor, words: Tensor, sentences: Tensor, embedding: nn.Embedding) -> None:
+    known = embedding.num_embeddings - 1
+    if documents.dim() != 3 or 0 in documents.shape[1:]:
+        raise ValueError(f"documents has shape {tuple(documents.shape)}: give (batch, sentences, words), with "
+                         "one sentence and one word at least, be they padding")
+    for name, tensor, shape, most in (
+        ("documents", documents, documents.shape, known),
+        ("words", words, documents.shape[:2], documents.shape[2]),
+        ("sentences", sentences, documents.shape[:1], documents.shape[1]),
+    ):
+        if tensor.is_floating_point() or tensor.dtype == torch.bool:
+            raise TypeError(f"{name} is {tensor.dtype}: it must hold integers")
+        if tensor.shape != shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: for documents of shape "
+                             f"{tuple(documents.shape)} it must be {tuple(shape)}")
+        if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) <= most:
+            raise ValueError(f"{name} holds numbers from {int(tensor.min())} to {int(tensor.max())}: they must "
+                             f"lie between 0 and {most}")
