@@ -8,7 +8,15 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from attncourse.viewer import by_length, curves, heatmap, show, show_beside
+from attncourse.viewer import (
+    by_length,
+    curves,
+    heatmap,
+    position_similarity,
+    position_table,
+    show,
+    show_beside,
+)
 from attncourse.viewer.plots import figure_html, plane
 
 WEIGHTS = [[0.7, 0.2, 0.1], [0.0, 0.0, 0.0]]
@@ -36,7 +44,15 @@ def points():
     return plane(torch.ones(2), keys, torch.tensor([0.5, 0.5]), keys.mean(0), labels=["a", "b"], title="Even")
 
 
-@pytest.mark.parametrize("draw", [map_of_weights, lines, lengths, points])
+def table_of_positions():
+    return position_table(torch.eye(3, 4) - 0.5, title="Each position has a pattern")
+
+
+def alike():
+    return position_similarity(torch.eye(3, 4), title="Each is like itself")
+
+
+@pytest.mark.parametrize("draw", [map_of_weights, lines, lengths, points, table_of_positions, alike])
 def test_drawn_twice_the_bytes_are_equal(draw):
     """A date or a version in the file would change every stored notebook."""
     first, second = figure_html(draw(), "alt"), figure_html(draw(), "alt")
@@ -46,7 +62,7 @@ def test_drawn_twice_the_bytes_are_equal(draw):
     assert len(first) < 250_000
 
 
-@pytest.mark.parametrize("draw", [map_of_weights, lines, lengths, points])
+@pytest.mark.parametrize("draw", [map_of_weights, lines, lengths, points, table_of_positions, alike])
 def test_the_title_is_the_sentence_that_was_given(draw):
     assert draw().get_suptitle()
 
@@ -150,3 +166,23 @@ def test_figures_beside_each_other_keep_their_words_and_wrap(published):
 def test_figures_beside_each_other_come_with_their_words(panels):
     with pytest.raises(TypeError, match="panels must be pairs"):
         show_beside(*panels)
+
+
+def test_positions_are_rows_and_their_likeness_is_their_dot_product():
+    """Transposed, the waves of the sinusoids would run along the sentence's axis."""
+    table = torch.tensor([[1.0, -2.0, 0.0], [0.0, 3.0, 1.0]], requires_grad=True)
+    for draw, expected, across in [(position_table, table, "place in the vector"),
+                                   (position_similarity, table @ table.T, "position")]:
+        axes = draw(table, title="Two positions").axes[0]
+        assert torch.equal(torch.tensor(axes.images[0].get_array()), expected.double())
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (across, "position")
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    ([1.0, 2.0], r"table has shape \(2,\); it must be \(positions, width\)"),
+    ([[1.0, float("inf")]], "table holds inf: every number must be finite"),
+])
+def test_a_table_of_positions_is_one_of_finite_rows(table, message):
+    for draw in (position_table, position_similarity):
+        with pytest.raises(ValueError, match=message):
+            draw(table, title="Wrong")

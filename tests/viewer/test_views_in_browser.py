@@ -4,9 +4,21 @@ import re
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
-from attncourse.viewer import AttentionView, ImageAttentionView, WeighView, WindowView, heatmap
+from attncourse.viewer import (
+    AttentionView,
+    DecodingView,
+    DocumentView,
+    HeadMaps,
+    HeadsView,
+    ImageAttentionView,
+    WeighView,
+    WindowView,
+    heatmap,
+)
 from attncourse.viewer.plots import figure_html
+from attncourse.viewer.style import WEIGHTS as SHADES
 from attncourse.viewer.style import luminance
 
 pytestmark = pytest.mark.browser
@@ -31,6 +43,24 @@ WINDOW = WindowView(
     [1.0, 3.0, 0.0, 1.0, 0.0, 0.5], ["the", "house", "is", "loved", "by", "extraordinarily"], centre=2,
     half_width=1, title="Move the window",
 )
+DOCUMENT = DocumentView(
+    [["the", "plot"], ["it", "is", "dull", "it", "is"], ["fin"]],
+    [[0.5, 0.5], [0.1, 0.1, 0.6, 0.2, 0.0], [1.0]], [0.25, 0.75, 0.0],
+    title="What decides?", prediction="good", label="bad", deciding=1, deciding_words=[2],
+)
+ALONG, BACK, EVEN = torch.eye(3), torch.eye(3).roll(1, 0), torch.full((3, 3), 0.04) + 0.88 * torch.eye(3)
+INSIDE = torch.stack([ALONG, BACK, EVEN, BACK, EVEN, ALONG]).view(2, 3, 3, 3)
+BETWEEN = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.0, 0.0]]).expand(1, 2, 2, 3)
+HEADS = HeadsView({
+    "inside the source": HeadMaps(INSIDE, KEYS, KEYS, {(0, 1): "previous word"}),
+    "between the two": (BETWEEN, QUERIES[:2], KEYS),
+}, title="Six heads, one sentence")
+DECODING = DecodingView(["the", "cat", "sleeps"], [
+    ([("le", 0.7), ("un", 0.2)], "le", [0.8, 0.2, 0.0], [1.0]),
+    ([("chat", 0.6), ("chien", 0.39)], "chat", [0.1, 0.9, 0.0], [0.4, 0.6]),
+    ([("dort", 0.5), ("mange", 0.5)], "dort", [0.04, 0.04, 0.92], [0.1, 0.3, 0.6]),
+    ([("</s>", 1.0)], "</s>", [0.03, 0.03, 0.94], [0.1, 0.2, 0.3, 0.4]),
+], title="Word by word")
 LIGHT, DARK = "background: #fff; color: #222", "background: #121212; color: #dcdcdc"
 
 
@@ -485,13 +515,265 @@ def test_a_picture_is_touched(touch_page, visit):
     assert no_overflow(page)
 
 
+# ---- DocumentView ----
+
+def shades(page) -> list[float]:
+    return page.eval_on_selector_all(
+        ".chip", "all => all.map((chip) => Number(chip.style.getPropertyValue('--w')))"
+    )
+
+
+def test_a_document_opens_on_its_heaviest_sentence(page, visit):
+    visit(page, DOCUMENT)
+    words = "“dull” 0.60, “it” (4) 0.20, “it” (1) 0.10, “is” (2) 0.10"
+    assert readout(page) == f"Sentence 2 weighs 0.75; its words: {words}"
+    assert shades(page) == [0.5, 0.5, 0.1, 0.1, 0.6, 0.2, 0, 1]
+    assert page.locator(".head .value").all_inner_texts() == ["0.25", "0.75", "0.00"]
+    assert not page.locator("table").is_visible()
+
+
+def test_a_word_says_what_it_counts_for(page, visit):
+    visit(page, DOCUMENT)
+    page.locator(".chip").nth(4).hover()
+    assert readout(page) == "“dull” weighs 0.60 in sentence 2, which weighs 0.75: 0.45 of the document"
+    page.locator(".head").nth(2).click()
+    page.mouse.move(5, 5)
+    assert readout(page) == "Sentence 3 weighs 0.00; its words: “fin” 1.00", "what was chosen stays"
+
+
+def test_the_switch_multiplies_by_the_sentence(page, visit):
+    visit(page, DOCUMENT)
+    page.get_by_label("word × sentence").check()
+    assert shades(page) == [0.125, 0.125, 0.075, 0.075, 0.45, 0.15, 0, 0]
+    assert page.locator(".chip .value").all_inner_texts() == ["0.13", "0.13", "", "", "0.45", "0.15", "", ""]
+    page.locator(".head").nth(2).click()
+    assert readout(page) == "Sentence 3 weighs 0.00; its words: next to nothing"
+
+
+def test_the_truth_is_shown_when_asked_for(page, visit):
+    visit(page, DOCUMENT)
+    assert page.locator(".said").inner_text() == "The model says good."
+    assert page.locator(".deciding").count() == 0, "the reader may guess first"
+    page.get_by_label("show the truth").check()
+    truth = "In truth: bad. Sentence 2 decides by “dull” (dashed)."
+    assert page.locator(".said").inner_text().endswith(truth)
+    assert page.locator(".chip.deciding .word").all_inner_texts() == ["dull"]
+    assert page.locator(".sentence.deciding").get_attribute("aria-label") == "Sentence 2"
+    visit(page, DocumentView([["a"]], [[1.0]], [1.0]))
+    assert page.get_by_label("show the truth").count() == 0, "where no truth is known nothing is offered"
+
+
+def test_the_keyboard_walks_about_in_a_document(page, visit):
+    visit(page, DOCUMENT)
+    for _ in range(3):  # the switch, the truth, the document
+        page.keyboard.press("Tab")
+    assert readout(page).startswith("Sentence 2")
+    for key, said in [("ArrowDown", "Sentence 3"), ("ArrowRight", "“fin”"), ("ArrowUp", "“it” (1)"),
+                      ("End", "“is” (5)"), ("ArrowRight", "Sentence 3"), ("ArrowUp", "Sentence 2"),
+                      ("End", "“is” (5)"), ("ArrowUp", "“plot”"), ("Home", "Sentence 1"),
+                      ("ArrowLeft", "Sentence 1")]:
+        page.keyboard.press(key)
+        assert readout(page).startswith(said), f"after {key}"
+    assert page.locator("[tabindex='0']").count() == 1, "a document is one stop of the Tab key"
+    assert page.locator(".readout").get_attribute("aria-live") == "polite"
+
+
+def test_a_document_is_touched(touch_page, visit):
+    page = visit(touch_page, DOCUMENT, width=380)
+    page.locator(".chip").nth(0).tap()
+    assert readout(page).startswith("“the” weighs 0.50 in sentence 1")
+    page.locator(".head").nth(1).tap()
+    assert readout(page).startswith("Sentence 2 weighs 0.75")
+    assert no_overflow(page)
+
+
+# ---- HeadsView ----
+
+def pixels(page, number: int) -> list[str]:
+    """The colours of one small map, row by row."""
+    read = "canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+    values = page.locator(".map:visible canvas").nth(number).evaluate(read)
+    return ["#" + bytes(values[i : i + 3]).hex() for i in range(0, len(values), 4)]
+
+
+def head_shown(page) -> str:
+    return page.locator(".which:visible").inner_text().replace("\n", " ")
+
+
+def said(page) -> str:
+    return page.locator(".readout:visible").inner_text()
+
+
+def test_the_small_maps_are_the_heads(page, visit):
+    visit(page, HEADS)
+    white, full, thin = "#ffffff", "#06263d", to_hex(SHADES(round(0.2 * 32) / 32))
+    assert page.locator(".map:visible").count() == 6 and not page.locator("table").is_visible()
+    assert pixels(page, 1) == [white, white, full, full, white, white, white, full, white], "a row is a query"
+    assert pixels(page, 2)[1] == thin, "a weight of 1/25 is drawn like a fifth"
+    assert page.locator(".map:visible").nth(4).get_attribute("aria-label") == "layer 2, head 2"
+    assert page.locator(".map:visible").nth(1).get_attribute("aria-label") == "layer 1, head 2: previous word"
+
+
+def test_another_head_answers_for_the_same_word_at_the_same_temperature(page, visit):
+    """A view built anew for every head would forget what the reader was comparing."""
+    visit(page, HEADS)
+    assert head_shown(page) == "Layer 1, head 1 largest weight of a row, on average 1.00"
+    page.locator(".queries .chip:visible").nth(1).click()
+    assert said(page) == "“cat” reads “cat” 1.00"
+    page.locator(".map:visible").nth(1).click()
+    assert said(page) == "“cat” reads “the” 1.00"
+    assert head_shown(page) == "Layer 1, head 2: previous word largest weight of a row, on average 1.00"
+    page.locator(".map:visible").nth(2).click()
+    page.locator("input[type=range]:visible").evaluate(
+        "slider => { slider.value = 3; slider.dispatchEvent(new Event('input')); }"
+    )
+    flat = (EVEN[1].log() / 8).softmax(-1)
+    assert f"“cat” {flat[1]:.2f}" in said(page)
+    page.locator(".map:visible").nth(4).click()
+    assert f"“cat” {flat[1]:.2f}" in said(page)
+    assert page.locator(".map[aria-pressed=true]:visible").count() == 1
+    assert head_shown(page) == "Layer 2, head 2 largest weight of a row, on average 0.92"
+
+
+def test_a_relation_is_chosen_and_found_again_as_it_was(page, visit):
+    visit(page, HEADS)
+    page.locator(".map:visible").nth(5).click()
+    page.get_by_label("between the two", exact=True).check()
+    assert page.locator(".map:visible").count() == 2
+    assert pixels(page, 0)[3:] == ["#ffffff"] * 3, "two rows of three keys"
+    assert page.locator(".map:visible canvas").first.evaluate("node => [node.width, node.height]") == [3, 2]
+    assert said(page) == "“le” reads “the” 0.50, “cat” 0.25, “<script>alert(1)</script>” 0.25"
+    assert head_shown(page).endswith("on average 0.50"), "a row of zeros has no largest weight to count"
+    page.get_by_label("inside the source", exact=True).check()
+    assert head_shown(page).startswith("Layer 2, head 3")
+
+
+def test_the_arrow_keys_move_among_the_heads(page, visit):
+    visit(page, HEADS)
+    focused = "document.querySelector('.attn-view').shadowRoot.activeElement"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.getAttribute('aria-label')") == "layer 1, head 1"
+    for key, *place in [("ArrowRight", 1, 2), ("ArrowDown", 2, 2), ("End", 2, 3), ("ArrowRight", 2, 3),
+                        ("ArrowUp", 1, 3), ("Home", 1, 1), ("ArrowUp", 1, 1), ("ArrowDown", 2, 1)]:
+        page.keyboard.press(key)
+        assert head_shown(page).startswith("Layer {}, head {}".format(*place)), f"{key} leads elsewhere"
+    assert page.evaluate(f"{focused}.getAttribute('aria-pressed')") == "true"
+    assert page.locator(".map[tabindex='0']:visible").count() == 1, "the grid is one stop of the Tab key"
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.type") == "range"
+
+
+def test_a_head_is_touched(touch_page, visit):
+    page = visit(touch_page, HEADS, width=380)
+    page.locator(".map:visible").nth(4).tap()
+    assert head_shown(page).startswith("Layer 2, head 2")
+    least = page.locator(".map:visible").nth(4).bounding_box()
+    assert min(least["width"], least["height"]) >= 24, "too small for a finger"
+
+
+def test_twelve_heads_scroll_inside_the_view(page, visit):
+    many = torch.full((1, 12, 3, 3), 1 / 3)
+    visit(page, HeadsView({"one": (many, KEYS, KEYS)}), width=320)
+    assert no_overflow(page) and page.locator("input[type=radio]").count() == 0
+    assert page.locator(".scroll").evaluate("node => node.scrollWidth > node.clientWidth")
+
+
+# ---- DecodingView ----
+
+def candidates(page) -> list[str]:
+    return [line.replace("\n", " ") for line in page.locator(".candidates li").all_inner_texts()]
+
+
+def target(page) -> list[str]:
+    pieces = page.locator("[aria-label='Target so far'] li:visible").all_inner_texts()
+    return [piece.replace("\n", " ") for piece in pieces]
+
+
+def test_decoding_opens_at_the_first_step(page, visit):
+    visit(page, DECODING)
+    step, reads, comes = re.split("(?<=4\\.) |; ", readout(page))
+    assert (step, reads) == ("Step 1 of 4.", "“<s>” reads “the” 0.80, “cat” 0.20")
+    assert comes == "next comes “le” (0.70), ahead of “un” (0.20)."
+    assert candidates(page) == ["le 0.70", "un 0.20", "all other words 0.10"]
+    assert page.locator(".candidates .chosen").inner_text().startswith("le")
+    assert target(page) == ["<s> 1.00 q k v", "le chosen"], "what is not written yet must not be seen"
+    once = "before this step, once, the keys and values of 3 source words"
+    assert once in page.locator(".cache").inner_text()
+    assert not page.locator("table").is_visible()
+
+
+def test_a_step_forward_and_a_step_back(page, visit):
+    visit(page, DECODING)
+    page.get_by_role("button", name="Next step").click()
+    assert readout(page).startswith("Step 2 of 4. “le” reads “cat” 0.90, “the” 0.10; next comes “chat”")
+    assert target(page) == ["<s> 0.40 k v", "le 0.60 q k v", "chat chosen"]
+    shown = page.locator("[aria-label=Source] li").evaluate_all(
+        "all => all.map((piece) => Number(piece.style.getPropertyValue('--w')))"
+    )
+    assert shown == [0.1, 0.9, 0]
+    computed, kept, saved = page.locator(".cache li").all_inner_texts()
+    assert computed == "Computed now in every layer: query, key and value of “le”"
+    assert kept == "Kept in the cache keys and values of 1 target word and of 3 source words"
+    assert saved.endswith("has computed 2 words so far; without the cache it would be 3 words")
+    for _ in range(2):
+        page.get_by_role("button", name="Previous step").press("Enter")
+    assert readout(page).startswith("Step 1 of 4."), "before the first step there is none"
+
+
+def test_the_keyboard_walks_through_the_steps(page, visit):
+    visit(page, DECODING)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    for step in (2, 3, 4, 4):
+        page.keyboard.press("Enter")
+        assert readout(page).startswith(f"Step {step} of 4.")
+    focused = page.evaluate("document.querySelector('.attn-view').shadowRoot.activeElement?.ariaLabel")
+    assert focused == "Next step", "a button that is disabled at the end loses the focus"
+    assert candidates(page) == ["</s> 1.00"], "where nothing is left over there is no bar for it"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    assert readout(page).startswith("Step 1 of 4.")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert readout(page).startswith("Step 3 of 4. “chat” reads “sleeps” 0.92; next comes “dort” (0.50)")
+    assert page.get_by_role("slider", name="Step").get_attribute("aria-valuetext") == "step 3 of 4"
+    assert page.locator(".readout").get_attribute("aria-live") == "polite"
+
+
+def test_play_walks_to_the_end_and_starts_again(page, visit):
+    page.clock.install()
+    visit(page, DECODING)
+    page.clock.run_for(10_000)
+    assert readout(page).startswith("Step 1 of 4."), "nothing plays by itself"
+    page.get_by_role("button", name="Play").click()
+    assert readout(page).startswith("Step 2 of 4.")
+    page.clock.run_for(1700)
+    assert readout(page).startswith("Step 3 of 4.")
+    page.get_by_role("button", name="Stop").click()
+    page.clock.run_for(10_000)
+    assert readout(page).startswith("Step 3 of 4.")
+    page.get_by_role("button", name="Play").click()
+    assert readout(page).startswith("Step 4 of 4.")
+    page.get_by_role("button", name="Play").click()
+    assert readout(page).startswith("Step 1 of 4."), "at the end, play begins anew"
+
+
+def test_who_asks_for_less_motion_walks_by_hand(page, visit):
+    page.emulate_media(reduced_motion="reduce")
+    visit(page, DECODING)
+    assert page.get_by_role("button").all_inner_texts() == ["‹ Previous", "Next ›"]
+
+
 # ---- all of them, and the figures ----
 
 @pytest.mark.parametrize("width", [320, 380, 620, 1200])
 def test_no_page_is_wider_than_its_screen(page, visit, width):
     words = ["word"] * 12
     figure = heatmap(torch.eye(12), words, words, title="Each reads itself")
-    visit(page, TWO_HEADS, LONG, PLANE, WINDOW, SCENE, figure_html(figure, "alt"), width=width)
+    visit(page, TWO_HEADS, LONG, PLANE, WINDOW, SCENE, DOCUMENT, HEADS, DECODING, figure_html(figure, "alt"),
+          width=width)
     assert no_overflow(page)
 
 
@@ -504,12 +786,57 @@ def luminance_of(rgb: str) -> float:
 
 @pytest.mark.parametrize(("colours", "ground"), [(LIGHT, "rgb(255, 255, 255)"), (DARK, "rgb(18, 18, 18)")])
 def test_bars_and_words_stand_out_in_light_and_dark(page, visit, colours, ground):
-    visit(page, TWO_HEADS, PLANE, WINDOW, colours=colours)
+    visit(page, TWO_HEADS, PLANE, WINDOW, DOCUMENT, colours=colours)
     for selector, name, least in [(".cell:not(.hidden) .value", "color", 7), (".plot .curve", "stroke", 3),
-                                  (".centre span", "color", 4.5),
+                                  (".centre span", "color", 4.5), (".head .bar", "backgroundColor", 3),
+                                  (".said", "color", 7),
                                   (".word", "color", 7), (".queries .bar", "backgroundColor", 3),
                                   (".weight .bar", "backgroundColor", 3), (".arrow.query line", "stroke", 3)]:
         colour = page.locator(selector).first.evaluate(f"node => getComputedStyle(node).{name}")
         pair = sorted([luminance_of(colour), luminance_of(ground)])
         contrast = (pair[1] + 0.05) / (pair[0] + 0.05)
         assert contrast >= least, f"{selector} {colour} on {ground} has a contrast of {contrast:.1f}"
+
+
+# Every element with a text of its own: the text, its colour and the one behind it, opacities counted in.
+TEXTS = """ground => {
+    const parts = (colour) => {
+        const numbers = colour.match(/[\\d.]+(e-?\\d+)?/g).map(Number);
+        const scale = colour.startsWith("color(") ? 1 : 255;
+        return [...numbers.slice(0, 3).map((x) => x / scale), numbers[3] ?? 1];
+    };
+    const over = ([r, g, b, a], below) => [r, g, b].map((x, i) => a * x + (1 - a) * below[i]);
+    const found = [];
+    for (const host of document.querySelectorAll(".attn-view")) {
+        for (const node of host.shadowRoot.querySelectorAll(".view *:not(style)")) {
+            const own = [...node.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE);
+            const text = own.map((child) => child.data).join("").trim();
+            if (!text || !node.checkVisibility() || node.closest("[aria-disabled=true], :disabled")) continue;
+            const above = [];
+            for (let up = node; up; up = up.parentElement) above.unshift(getComputedStyle(up));
+            let [behind, opacity] = [ground, 1];
+            for (const style of above) {
+                opacity *= Number(style.opacity);
+                const [r, g, b, a] = parts(style.backgroundColor);
+                behind = over([r, g, b, a * opacity], behind);
+            }
+            const [r, g, b, a] = parts(getComputedStyle(node).color);
+            found.push([text, over([r, g, b, a * opacity], behind), behind]);
+        }
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(LIGHT, [1, 1, 1]), (DARK, [18 / 255] * 3)])
+def test_every_text_of_a_transformer_s_views_can_be_read(page, visit, colours, ground):
+    visit(page, HEADS, DECODING, colours=colours)
+    page.get_by_role("button", name="Next step").click()
+    page.wait_for_timeout(200)  # until the transitions have ended
+    found = page.evaluate(TEXTS, ground)
+    seen = {text for text, *_ in found}
+    assert {"Six heads, one sentence", "head 1", "Layer 1, head 1", "chat", "chosen", "k v"} <= seen
+    for text, *pair in found:
+        low, high = sorted(map(luminance, pair))
+        contrast = (high + 0.05) / (low + 0.05)
+        assert contrast >= 4.5, f"{text!r} has a contrast of {contrast:.1f}"

@@ -18,20 +18,22 @@ def asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").strip()
 
 
-def component(view: str, data: dict, fallback: str) -> str:
+def component(view: str, data: dict, fallback: str, *, inside: tuple[str, ...] = ()) -> str:
     """The HTML of one view: `view` names its script and style sheet, `fallback` is plain HTML.
 
+    `inside` names other views that this one draws within itself; their scripts and style sheets come along.
     The id is a hash of the data: the same data give the same bytes, run after run.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # Inside a script element only "<" can end the element or open a comment.
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     identity = hashlib.sha256(f"{view}:{text}".encode()).hexdigest()[:12]
-    styles = json.dumps(asset("view.css") + "\n" + asset(f"{view}.css")).replace("<", "\\u003c")
+    sheets = [asset(f"{name}.css") for name in ("view", *inside, view)]
+    styles = json.dumps("\n".join(sheets)).replace("<", "\\u003c")
     # attention_view.js defines attentionView, and so on.
     function = re.sub("_(.)", lambda match: match[1].upper(), view)
     script = "\n".join([
-        asset("attention_math.js"), asset("controls.js"), asset(f"{view}.js"),
+        *[asset(f"{name}.js") for name in ("attention_math", "controls", *inside, view)],
         f'start("{view}", {styles}, {function});',
     ])
     return (

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from attncourse import attention
 from attncourse.viewer.attention_view import AttentionView
+from attncourse.viewer.document_view import DocumentView
+from attncourse.viewer.heads_view import HeadMaps, HeadsView
 from attncourse.viewer.image_view import ImageAttentionView
 from attncourse.viewer.plots import figure_html, plane
 from attncourse.viewer.publish import publish
@@ -90,6 +92,141 @@ def window_explorer(
     _publish(widgets.VBox([example, sentence, system, width, output]))
 
 
+def document_explorer(
+    read: Callable[[str, str], DocumentView],
+    examples: Mapping[str, str],
+    *,
+    systems: Sequence[str],
+) -> None:
+    """Type a document, one sentence a line, and see which sentences and words it was read by.
+
+    Args:
+        read: (text, system) -> the view of that document. What it raises as ValueError is shown to the
+            reader.
+        examples: {name: text} to choose from; the first is shown.
+        systems: names to choose from; the first is shown.
+    """
+    if not examples:
+        raise ValueError("examples is empty: give at least one document to begin with")
+    if not systems:
+        raise ValueError("systems is empty: give at least one to choose from")
+    widgets = _widgets()
+    wide = widgets.Layout(width="min(100%, 42em)")
+    example = widgets.Dropdown(options=list(examples.items()), description="Examples", layout=wide)
+    document = widgets.Textarea(value=example.value, description="Document", continuous_update=False, rows=8,
+                                layout=wide)
+    widgets.dlink((example, "value"), (document, "value"))
+    system = widgets.Dropdown(options=list(systems), description="System")
+    output = widgets.Output()
+
+    def answer(_=None):
+        output.outputs = (_shown(_document(read, document.value, system.value)),)
+
+    for control in (document, system):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([example, document, system, output]))
+
+
+def _document(read, text: str, system: str) -> str:
+    """The HTML that answers one typed document."""
+    if not text.strip():
+        return "<p>Type a document, one sentence a line, and click outside the box.</p>"
+    try:
+        return read(text, system)._repr_html_()
+    except ValueError as error:
+        return f"<p>{escape(str(error))}</p>"
+
+
+def pretrained_explorer(
+    heads_of: Callable[[str], tuple[Sequence[str], Tensor]],
+    examples: Sequence[str],
+    *,
+    names: Mapping[tuple[int, int], str] | None = None,
+) -> None:
+    """Type a sentence, and see what every head of an encoder reads in it.
+
+    Args:
+        heads_of: text -> (tokens, weights), the weights (layers, heads, tokens, tokens). What it raises as
+            ValueError, or as ImportError where the encoder is not installed, is shown to the reader.
+        examples: sentences to choose from; the first is shown.
+        names: what some heads do, as `HeadMaps` takes it.
+    """
+    widgets = _widgets()
+    example, sentence = _sentence(widgets, examples)
+    output = widgets.Output()
+
+    def answer(_=None):
+        output.outputs = (_shown(_heads(heads_of, sentence.value, names or {})),)
+
+    sentence.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([example, sentence, output]))
+
+
+def _heads(heads_of, text: str, names: Mapping[tuple[int, int], str]) -> str:
+    """The HTML that answers one typed sentence."""
+    if not text.strip():
+        return "<p>Type a sentence and press Enter.</p>"
+    try:
+        tokens, weights = heads_of(text)
+        view = HeadsView({"inside the sentence": HeadMaps(weights, tokens, tokens, names)}, title=text)
+    except (ImportError, ValueError) as error:
+        return f"<p>{escape(str(error))}</p>"
+    return view._repr_html_()
+
+
+def transformer_explorer(
+    translate: Callable[[str], tuple[Sequence[str], Sequence[str], Mapping[str, HeadMaps]]],
+    examples: Sequence[str],
+    *,
+    known: Container[str] | None = None,
+) -> None:
+    """Type a sentence and watch one head of a Transformer: choose whom it relates, its layer and its number.
+
+    Args:
+        translate: text -> the words written, the words read, and every head's weights by relation, as
+            `HeadsView` takes them, with as many layers and heads for each. What it raises as ValueError is
+            shown to the reader.
+        examples: sentences to choose from; the first is shown.
+        known: the words the model has met; a word read that is not among them is named.
+    """
+    widgets = _widgets()
+    example, sentence = _sentence(widgets, examples)
+    maps = translate(examples[0])[2]
+    layers, heads = next(iter(maps.values())).weights.shape[:2]
+    relation = widgets.Dropdown(options=list(maps), description="Attention")
+    layer = widgets.Dropdown(options=list(range(1, layers + 1)), description="Layer")
+    head = widgets.Dropdown(options=list(range(1, heads + 1)), description="Head")
+    output = widgets.Output()
+
+    def answer(_=None):
+        chosen = (relation.value, layer.value - 1, head.value - 1)
+        output.outputs = (_shown(_one_head(translate, sentence.value, known, *chosen)),)
+
+    for control in (sentence, relation, layer, head):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([example, sentence, relation, layer, head, output]))
+
+
+def _one_head(
+    translate, text: str, known: Container[str] | None, relation: str, layer: int, head: int
+) -> str:
+    """The HTML that answers one typed sentence with the weights of one head."""
+    if not text.strip():
+        return "<p>Type a sentence and press Enter.</p>"
+    try:
+        written, read, maps = translate(text)
+    except ValueError as error:
+        return f"<p>{escape(str(error))}</p>"
+    weights, queries, keys, *_ = maps[relation]
+    title = f"{relation}, layer {layer + 1}, head {head + 1}"
+    view = AttentionView(weights[layer, head], queries, keys, title=title)
+    answer = f"<p>{escape(' '.join(written) or 'The model wrote nothing.')}</p>"
+    return _never_met(read, known) + answer + view._repr_html_()
+
+
 def _sentence(widgets, examples: Sequence[str]) -> tuple:
     """A list of examples, and a line to type in which the chosen one appears."""
     if not examples:
@@ -111,10 +248,14 @@ def _translation(translate, text: str, known: Container[str] | None, *, partial:
         return f"<p>{escape(str(error))}</p>"
     if not queries:
         return "<p>The model wrote nothing.</p>"
-    unknown = [] if known is None else [key for key in dict.fromkeys(keys) if key not in known]
-    note = f"<p>Words the model has never met: <b>{escape(', '.join(unknown))}</b>.</p>" if unknown else ""
     view = AttentionView(weights, queries, keys, title=" ".join(queries), partial=partial)
-    return note + view._repr_html_()
+    return _never_met(keys, known) + view._repr_html_()
+
+
+def _never_met(words: Sequence[str], known: Container[str] | None) -> str:
+    """A note that names the words a model does not know; nothing if it knows them all."""
+    unknown = [] if known is None else [word for word in dict.fromkeys(words) if word not in known]
+    return f"<p>Words the model has never met: <b>{escape(', '.join(unknown))}</b>.</p>" if unknown else ""
 
 
 def score_explorer() -> None:
