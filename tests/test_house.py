@@ -167,8 +167,12 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     imported -= {"attncourse"} | sys.stdlib_module_names
     imported = {other_names.get(name, name.replace("_", "-")) for name in imported}
     declared = {line.split(">=")[0] for line in PROJECT["dependencies"]}
-    for_notebooks = {line.split(">=")[0] for line in PROJECT["optional-dependencies"]["notebooks"]}
-    assert imported - declared - for_notebooks == set(), "imported, but not declared in pyproject.toml"
+    extras = {
+        line.split(">=")[0]
+        for extra in ("notebooks", "pretrained")
+        for line in PROJECT["optional-dependencies"][extra]
+    }
+    assert imported - declared - extras == set(), "imported, but not declared in pyproject.toml"
     assert declared - imported == set(), "declared in pyproject.toml, but never imported"
 
 

@@ -55,7 +55,8 @@ def test_equals_the_formulas_in_a_plain_loop(kind):
     pool, states = build(kind), data()
     found = pool(states, mask=padding_mask(LENGTHS, 6))
     for ours, formula in zip(found, by_loop(pool, states, LENGTHS), strict=True):
-        torch.testing.assert_close(ours, formula, msg=lambda text: f"tanh, b, or the axis of the softmax?\n{text}")
+        torch.testing.assert_close(ours, formula, msg=lambda text: (
+            f"tanh, b, or the axis of the softmax?\n{text}"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -131,7 +132,8 @@ def test_each_hop_has_a_query_of_its_own():
     """Alike at the start, they would stay alike: the same gradient reaches all of them."""
     pool = AttentionPooling(4, width=5, hops=3)
     weights = pool(data(dtype=torch.float32)).weights
-    assert not torch.allclose(weights[:, 0], weights[:, 1]) and not torch.allclose(weights[:, 0], weights[:, 2])
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.allclose(weights[:, one], weights[:, other])
 
 
 def test_parameters_are_those_of_the_papers():
@@ -199,7 +201,7 @@ def test_the_penalty_is_the_paper_s_norm():
 
 
 def test_sequences_with_nothing_to_attend_do_not_pay():
-    """|| -I ||^2 is the number of hops: empty rows would add a constant, and padding a batch change the loss."""
+    """|| -I ||^2 is the number of hops: with empty rows in it, padding a batch would change the loss."""
     pool, states = build("network, 3 hops"), data()
     weights = pool(states, mask=padding_mask(LENGTHS, 6)).weights
     torch.testing.assert_close(hop_penalty(weights), hop_penalty(weights[:3]))

@@ -1,7 +1,7 @@
 """Attention pooling: one vector for a whole sequence, read with a query that is learned instead of computed.
 
-There is no decoder here to ask. What to look for is the same for every sequence, so it is a parameter; what is
-found depends on the sequence, so the weights do too.
+There is no decoder here to ask. What to look for is the same for every sequence, so it is a parameter; what
+is found depends on the sequence, so the weights do too.
 """
 
 import torch
@@ -61,7 +61,7 @@ class AttentionPooling(nn.Module):
 
 
 def hop_penalty(weights: Float[Tensor, "*batch hops keys"]) -> Float[Tensor, ""]:
-    """|| A A^T - I ||_F^2, mean over the batch: hops that look at the same place pay (Lin et al. 2017, eq. 8).
+    """|| A A^T - I ||_F^2, mean over the batch: hops that read the same place pay (Lin et al. 2017, eq. 8).
 
     0 where every hop puts all its weight on one state, and no two on the same. A sequence with nothing to
     attend, whose weights are all 0, counts for nothing: neither in the sum nor in the mean.

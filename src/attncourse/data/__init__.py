@@ -1,9 +1,18 @@
 """Corpora, and the one vocabulary and batching code that all of them share."""
 
 from attncourse.data.copying import copying_corpus
+from attncourse.data.documents import (
+    Document,
+    DocumentBatch,
+    DocumentBatches,
+    DocumentCorpus,
+    collate_documents,
+    documents_corpus,
+)
 from attncourse.data.multi30k import multi30k_corpus
 from attncourse.data.pairs import Alignment, Batch, Batches, Corpus, Pair, collate
 from attncourse.data.pronunciation import describe_pronunciation, pronunciation_corpus
+from attncourse.data.reviews import cut_sentences, reviews_corpus
 from attncourse.data.scenes import Scene, SceneBatches, collate_scenes, make_scenes, scene_corpus
 from attncourse.data.translation import sentences, translation_corpus
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary, normalise, tokenize
@@ -17,18 +26,26 @@ __all__ = [
     "Batch",
     "Batches",
     "Corpus",
+    "Document",
+    "DocumentBatch",
+    "DocumentBatches",
+    "DocumentCorpus",
     "Pair",
     "Scene",
     "SceneBatches",
     "Vocabulary",
     "collate",
+    "collate_documents",
     "collate_scenes",
     "copying_corpus",
+    "cut_sentences",
     "describe_pronunciation",
+    "documents_corpus",
     "make_scenes",
     "multi30k_corpus",
     "normalise",
     "pronunciation_corpus",
+    "reviews_corpus",
     "scene_corpus",
     "sentences",
     "tokenize",

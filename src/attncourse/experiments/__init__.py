@@ -1,9 +1,23 @@
 """The runs behind the book's tables: one module a chapter, several seeds, JSON out."""
 
-from attncourse.experiments import chapter01, chapter02, chapter03, chapter04, chapter05
+from attncourse.experiments import (
+    chapter01,
+    chapter02,
+    chapter03,
+    chapter04,
+    chapter05,
+    chapter06,
+    chapter07,
+    chapter08,
+    longer_inputs,
+    pretrained_heads,
+)
 from attncourse.experiments.results import CHECKOUT, Experiment, Results, Spread, load_results
 
-_CHAPTERS = (chapter01, chapter02, chapter03, chapter04, chapter05)
+_CHAPTERS = (
+    chapter01, chapter02, chapter03, chapter04, chapter05, chapter06, longer_inputs, chapter07,
+    pretrained_heads, chapter08,
+)
 _ALL = {experiment.name: experiment for chapter in _CHAPTERS for experiment in chapter.EXPERIMENTS}
 
 

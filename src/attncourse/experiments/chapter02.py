@@ -10,14 +10,13 @@ from attncourse.experiments.sequences import (
     alignment_errors,
     bleu_by_group,
     by_length,
+    caption_bleu,
     fit,
     fixed_context,
     parameters,
     phoneme_errors,
     sentences_by_length,
-    translate_pairs,
 )
-from attncourse.metrics import corpus_bleu
 
 # Both at equal parameters and equal steps: the same batches, in the same order.
 MODELS = {"fixed context": fixed_context, "additive attention": additive_attention}
@@ -57,16 +56,7 @@ def multi30k_ladder(system: str, seed: int) -> dict:
     hidden = {"fixed context": 320, "additive attention": 256}[system]
     model = MODELS[system](corpus, hidden=hidden, embedding=192)
     fit(model, corpus, steps=CAPTION_STEPS, seed=seed, size=64, evaluations=12, learning_rate=2e-3)
-    references = [pair.references for pair in corpus.test]
-    scores = {
-        name: corpus_bleu([t.tokens for t in translate_pairs(model, corpus, corpus.test, width)], references)
-        for name, width in {"greedy": 1, "beam 4": 4}.items()
-    }
-    return {
-        "parameters": parameters(model),
-        "bleu": {name: round(score.score, 2) for name, score in scores.items()},
-        "signature": scores["greedy"].signature,
-    }
+    return {"parameters": parameters(model), **caption_bleu(model, corpus)}
 
 
 EXPERIMENTS = [

@@ -3,6 +3,7 @@
 import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from attncourse.metrics import (
     links_from_weights,
     sequence_error_rate,
 )
-from attncourse.models import LuongTranslator, RNNSearch, Seq2Seq
+from attncourse.models import LuongTranslator, RNNSearch, Seq2Seq, Transformer
 from attncourse.training import History, token_loss, train
 
 # English words in the source. The last two groups are longer than anything a model was trained on.
@@ -42,6 +43,12 @@ def global_attention(corpus: Corpus, hidden: int = 96, **options) -> LuongTransl
     )
 
 
+def transformer(corpus: Corpus, **options) -> Transformer:
+    """The model of chapter 08, with pre-norm, which needs no long warm-up; rotary positions if not said."""
+    options = {"norm": "pre", "positions": "rotary", "inner": 2 * options.get("width", 128), **options}
+    return Transformer(len(corpus.source_vocabulary), len(corpus.target_vocabulary), **options)
+
+
 def parameters(model: nn.Module) -> int:
     """How many numbers a model learns."""
     return sum(parameter.numel() for parameter in model.parameters())
@@ -55,6 +62,7 @@ def fit(
     seed: int = 0,
     size: int = 32,
     evaluations: int = 4,
+    smoothing: float = 0.0,
     **options,
 ) -> History:
     """Train on a corpus, keeping the weights that are best on its dev set.
@@ -65,7 +73,8 @@ def fit(
         steps: updates in all.
         seed: of the order of the batches and of dropout.
         size: pairs in a batch.
-        evaluations: how often the dev loss is taken.
+        evaluations: how often the dev loss is taken, which is never smoothed.
+        smoothing: of the labels in training, see `token_loss`.
         options: passed on to `train`.
     """
     batches = Batches(corpus.train, corpus.source_vocabulary, corpus.target_vocabulary, size, seed)
@@ -83,7 +92,7 @@ def fit(
 
     return train(
         model,
-        token_loss,
+        partial(token_loss, smoothing=smoothing),
         batches,
         steps=steps,
         seed=seed,
@@ -150,6 +159,19 @@ def bleu_by_group(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]
             2,
         )
         for name, pairs in groups.items()
+    }
+
+
+def caption_bleu(model: nn.Module, corpus: Corpus) -> dict:
+    """BLEU on the whole test set, greedy and with a beam of 4, and the signature of the metric."""
+    references = [pair.references for pair in corpus.test]
+    scores = {
+        name: corpus_bleu([t.tokens for t in translate_pairs(model, corpus, corpus.test, width)], references)
+        for name, width in {"greedy": 1, "beam 4": 4}.items()
+    }
+    return {
+        "bleu": {name: round(score.score, 2) for name, score in scores.items()},
+        "signature": scores["greedy"].signature,
     }
 
 

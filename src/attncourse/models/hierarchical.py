@@ -31,7 +31,8 @@ class Classified(NamedTuple):
 class Level(nn.Module):
     """One level of the hierarchy: a GRU in each direction reads the parts, then one vector is made of them.
 
-    h_t = [forward GRU; backward GRU] (Yang et al. 2016, section 2.2). What becomes of the states:
+    h_t = [forward GRU; backward GRU] (Yang et al. 2016, section 2.2); or, if not recurrent, the part itself:
+    then nothing but the pooling can choose among them. What becomes of the states:
 
     - "attention": their sum weighted by `AttentionPooling`, eq. 5-7 for words and 8-10 for sentences.
     - "mean": their mean, which is attention with equal scores.
@@ -39,23 +40,25 @@ class Level(nn.Module):
 
     Args:
         inputs: width of a part's vector.
-        hidden: width of each GRU's state.
+        hidden: width of each GRU's state, so a state has width 2 hidden; None leaves the GRUs out.
         width: of the small network in the attention.
         pooling: "attention", "mean" or "last".
     """
 
-    def __init__(self, inputs: int, hidden: int, width: int, pooling: str):
+    def __init__(self, inputs: int, hidden: int | None, width: int, pooling: str):
         super().__init__()
-        self.forward_reader = nn.GRU(inputs, hidden, batch_first=True)
-        self.backward_reader = nn.GRU(inputs, hidden, batch_first=True)
-        self.pooling = pooling
-        self.attention = AttentionPooling(2 * hidden, width=width) if pooling == "attention" else None
+        self.recurrent, self.pooling = hidden is not None, pooling
+        if self.recurrent:
+            self.forward_reader = nn.GRU(inputs, hidden, batch_first=True)
+            self.backward_reader = nn.GRU(inputs, hidden, batch_first=True)
+        states = 2 * hidden if self.recurrent else inputs
+        self.attention = AttentionPooling(states, width=width) if pooling == "attention" else None
 
     def forward(
         self, parts: Float[Tensor, "rows parts inputs"], lengths: Int[Tensor, "rows"]
     ) -> tuple[Float[Tensor, "rows d"], Float[Tensor, "rows parts"] | None]:
         """The vector of each row and the weights of its parts; a row of length 0 has the vector 0."""
-        states, last = self.annotate(parts, lengths)
+        states, last = self.annotate(parts, lengths) if self.recurrent else (parts, None)
         if self.pooling == "last":
             return last, None
         mask = padding_mask(lengths, parts.shape[1])
@@ -86,11 +89,13 @@ class HierarchicalAttentionNetwork(nn.Module):
         classes: number of classes.
         pooling: "attention", "mean" or "last", on both levels.
         embedding: width of a word vector.
-        hidden: width of each GRU's state, so a sentence vector has width 2 hidden.
-        width: of the small network in the attention; 2 hidden if not given, as in the paper.
+        hidden: width of each GRU's state, so a sentence vector has width 2 hidden; None leaves the GRUs out,
+            and words and sentences are as wide as the embedding.
+        width: of the small network in the attention; as wide as a sentence vector if not given, as in the
+            paper.
 
     Raises:
-        ValueError: another pooling.
+        ValueError: another pooling, or "last" without GRUs, which have a last state.
     """
 
     def __init__(
@@ -100,17 +105,20 @@ class HierarchicalAttentionNetwork(nn.Module):
         *,
         pooling: str = "attention",
         embedding: int = 32,
-        hidden: int = 32,
+        hidden: int | None = 32,
         width: int | None = None,
     ):
         super().__init__()
         if pooling not in POOLINGS:
             raise ValueError(f"pooling is {pooling!r}: choose one of {', '.join(POOLINGS)}")
-        width = width or 2 * hidden
+        if pooling == "last" and hidden is None:
+            raise ValueError("pooling is 'last' and hidden is None: only a GRU has a last state; "
+                             "give hidden a width, or choose attention or mean")
+        vector = embedding if hidden is None else 2 * hidden
         self.embedding = nn.Embedding(vocabulary, embedding)                # W_e
-        self.words = Level(embedding, hidden, width, pooling)
-        self.sentences = Level(2 * hidden, hidden, width, pooling)
-        self.output = nn.Linear(2 * hidden, classes)                        # W_c, b_c
+        self.words = Level(embedding, hidden, width or vector, pooling)
+        self.sentences = Level(vector, hidden, width or vector, pooling)
+        self.output = nn.Linear(vector, classes)                            # W_c, b_c
 
     def forward(
         self,
@@ -156,8 +164,8 @@ def _real(words: Tensor, sentences: Tensor) -> Int[Tensor, "batch sentences"]:
 def _check(documents: Tensor, words: Tensor, sentences: Tensor, embedding: nn.Embedding) -> None:
     known = embedding.num_embeddings - 1
     if documents.dim() != 3 or 0 in documents.shape[1:]:
-        raise ValueError(f"documents has shape {tuple(documents.shape)}: give (batch, sentences, words), with "
-                         "one sentence and one word at least, be they padding")
+        raise ValueError(f"documents has shape {tuple(documents.shape)}: give (batch, sentences, words), "
+                         "with one sentence and one word at least, be they padding")
     for name, tensor, shape, most in (
         ("documents", documents, documents.shape, known),
         ("words", words, documents.shape[:2], documents.shape[2]),
@@ -169,5 +177,5 @@ def _check(documents: Tensor, words: Tensor, sentences: Tensor, embedding: nn.Em
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: for documents of shape "
                              f"{tuple(documents.shape)} it must be {tuple(shape)}")
         if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) <= most:
-            raise ValueError(f"{name} holds numbers from {int(tensor.min())} to {int(tensor.max())}: they must "
-                             f"lie between 0 and {most}")
+            raise ValueError(f"{name} holds numbers from {int(tensor.min())} to {int(tensor.max())}: they "
+                             f"must lie between 0 and {most}")
