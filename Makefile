@@ -60,7 +60,7 @@ test-book: $(READY)  ## build the book with warnings as errors, and open it in a
 	@start=$$(date +%s); $(JB) > _build/log.txt 2>&1 || { cat _build/log.txt; exit 1; }; \
 	  echo "built without a warning in $$(($$(date +%s) - start)) s"
 	@printf '\n== Pages in a browser\n'
-	@BOOK_HTML=_build/html $(PYTEST) -q -m "book or browser"
+	@BOOK_HTML=_build/html $(PYTEST) -q -n 2 --dist loadscope -m "book or browser"
 
 bench: $(READY)  ## measure speed, as ratios within one run
 	$(PYTEST) -q benchmarks

@@ -27,7 +27,7 @@ def test_every_system_trains_and_reads(system):
     """A few steps; weights fit each document, none is left for padding."""
     model = document_classifier(CORPUS, system)
     history = fit_documents(model, CORPUS, epochs=1, device="cpu", progress=False)
-    assert len(history.loss) == 3, "24 documents in batches of 8"
+    assert len(history.loss) == 5, "24 documents in batches of 5"
     readings = read_documents(model, CORPUS, CORPUS.test)
     assert len(readings) == 120, "more documents than a batch"
     for reading, document in zip(readings, CORPUS.test, strict=True):

@@ -66,7 +66,11 @@ def test_a_missing_table_system_metric_or_group_is_named(tmp_path):
         load_results("nonsense")
 
 
-@pytest.mark.parametrize("name", experiments.names())
+# Its corpus of 84 MB could not be fetched where the tables were made; the chapter says so.
+NOT_STORED = {"reviews_pooling"}
+
+
+@pytest.mark.parametrize("name", [name for name in experiments.names() if name not in NOT_STORED])
 def test_stored_tables_are_whole(name):
     """Every table of the book is there, each system has a run, and the stored summary is that of the runs."""
     found = load_results(name)

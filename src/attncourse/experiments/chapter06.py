@@ -38,10 +38,8 @@ REVIEW_SIZES = {"embedding": 100, "hidden": 50}
 class Reading(NamedTuple):
     """What a model says of one document, and what it read for it.
 
-    Attributes:
-        probabilities: (classes,).
-        word_weights: (words,) for each sentence; None for the last state.
-        sentence_weights: (sentences,), or None.
+    Shapes: probabilities (classes,); word_weights (words,) for each sentence; sentence_weights (sentences,).
+    The last state has no weights: None.
     """
 
     probabilities: Float[Tensor, "classes"]

@@ -152,10 +152,9 @@ def _hugging_face_names(model: BertEncoder) -> dict[str, str]:
 class SentenceHeads(NamedTuple):
     """Who reads whom in one sentence.
 
-    Attributes:
-        tokens: words and pieces of words; "##" marks a piece that continues a word. [CLS] stands before the
-            first and [SEP] behind the last.
-        weights: (layers, heads, tokens, tokens); a row for the token that reads, a column for the one read.
+    The tokens are words and pieces of words; "##" marks a piece that continues a word, [CLS] stands before
+    the first and [SEP] behind the last. Shape of the weights: (layers, heads, tokens, tokens), a row for the
+    token that reads, a column for the one read.
     """
 
     tokens: list[str]
