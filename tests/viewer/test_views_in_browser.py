@@ -550,6 +550,15 @@ def test_the_switch_multiplies_by_the_sentence(page, visit):
     assert readout(page) == "Sentence 3 weighs 0.00; its words: next to nothing"
 
 
+def test_weights_over_all_words_open_as_they_were_given(page, visit):
+    """Shares within a sentence that hardly counts would be as dark as those in one that does."""
+    visit(page, DocumentView([["a", "b"], ["c"]], [[0.7, 0.2], [0.1]]))
+    assert shades(page) == [0.7, 0.2, 0.1]
+    assert page.get_by_label("word × sentence").is_checked()
+    page.get_by_label("word weight").check()
+    assert shades(page) == [0.7778, 0.2222, 1]
+
+
 def test_the_truth_is_shown_when_asked_for(page, visit):
     visit(page, DOCUMENT)
     assert page.locator(".said").inner_text() == "The model says good."

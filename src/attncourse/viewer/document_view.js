@@ -1,8 +1,8 @@
 function documentView(data) {
-  const { words, wordWeights, sentenceWeights, deciding, decidingWords, label, prediction } = data;
+  const { words, wordWeights, sentenceWeights, overAll, deciding, decidingWords, label, prediction } = data;
   const heaviest = sentenceWeights.indexOf(Math.max(...sentenceWeights));
   // Chosen is a sentence (word null) or a word of it; `shown` is what the mouse is over, and wins while it is.
-  const state = { product: false, truth: false, pinned: { sentence: heaviest, word: null }, shown: null };
+  const state = { product: overAll, truth: false, pinned: { sentence: heaviest, word: null }, shown: null };
 
   // What a word counts for: within its sentence, or in the whole document.
   const weightOf = (s, i) => wordWeights[s][i] * (state.product ? sentenceWeights[s] : 1);
@@ -105,7 +105,8 @@ function documentView(data) {
   const said = el("p", { class: "said", "aria-live": "polite" });
   const readout = el("p", { class: "readout", "aria-live": "polite" });
   const controls = el("div", { class: "controls" },
-    choice("Shade words by", ["word weight", "word × sentence"], 0, (i) => { state.product = i === 1; draw(); }));
+    choice("Shade words by", ["word weight", "word × sentence"], Number(overAll),
+      (i) => { state.product = i === 1; draw(); }));
   if (deciding !== null || label !== null) {
     const box = el("input", { type: "checkbox", onchange: () => { state.truth = box.checked; draw(); } });
     controls.append(el("label", { class: "truth" }, box, el("span", {}, "show the truth")));

@@ -22,8 +22,8 @@ class DocumentView:
         word_weights: a row for each sentence, one weight a word, summing to 1, or to 0 where nothing is read.
             Zeros beyond the sentence's last word are padding and are dropped.
         sentence_weights: (sentences,), summing to 1. When omitted, one softmax ran over all words of the
-            document: `word_weights` then sum to 1 over all rows, and a sentence weighs what its words weigh
-            together.
+            document: `word_weights` then sum to 1 over all rows, a sentence weighs what its words weigh
+            together, and the view opens with the product, which is what was given.
         title: a sentence that says what there is to see.
         prediction: what the model says of the document.
         label: what is true of it.
@@ -49,7 +49,8 @@ class DocumentView:
     ):
         self.words = _checked_sentences(words)
         rows = _rows(word_weights, self.words)
-        if sentence_weights is None:
+        self.over_all = sentence_weights is None
+        if self.over_all:
             self.word_weights, self.sentence_weights = _within_sentences(rows)
         else:
             names = [f"sentence {s}" for s in range(len(self.words))]
@@ -81,6 +82,7 @@ class DocumentView:
             "words": self.words,
             "wordWeights": [_rounded(row) for row in self.word_weights],
             "sentenceWeights": _rounded(self.sentence_weights),
+            "overAll": self.over_all,
             "prediction": self.prediction,
             "label": self.label,
             "deciding": self.deciding,
