@@ -146,6 +146,8 @@ class MultiHeadAttention(nn.Module):
         queries = self._placed(self._split(self.query_projection(query), self.heads), first)
         keys, values = (self._for_every_query_head(part) for part in known)
         mask = self._mask(mask, queries, keys)
+        if queries.shape[-2] == 1 <= keys.shape[-2]:
+            causal = False  # the last position sees all: a step over a cache needs no mask
         if need_weights:
             context, weights = self._explicit(queries, keys, values, mask, causal)
         else:
@@ -155,8 +157,7 @@ class MultiHeadAttention(nn.Module):
     def _explicit(self, queries, keys, values, mask, causal) -> Attended:
         """The equation as it stands, with every head's weights."""
         if causal:
-            order = causal_mask(queries.shape[-2], keys.shape[-2], device=queries.device)
-            mask = order if mask is None else mask & order
+            mask = _in_order(mask, queries, keys)
         read = attend(queries, keys, values, score=ScaledDotScore(), mask=mask)
         if self.training and self.dropout:
             # The context comes from weights of which some are dropped; what is shown has none missing.
@@ -167,8 +168,7 @@ class MultiHeadAttention(nn.Module):
         """The same context from the framework's kernel."""
         square = queries.shape[-2] == keys.shape[-2]
         if causal and not (square and mask is None):  # the kernel aligns the first query with the first key
-            order = causal_mask(queries.shape[-2], keys.shape[-2], device=queries.device)
-            mask, causal = order if mask is None else mask & order, False
+            mask, causal = _in_order(mask, queries, keys), False
         dropout = self.dropout if self.training else 0.0
         if mask is None:
             return F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=causal)
@@ -252,6 +252,12 @@ class MultiHeadAttention(nn.Module):
             module.in_proj_bias.copy_(torch.cat([projection.bias for projection in projections]))
             _copy(module.out_proj, self.output_projection.weight, self.output_projection.bias)
         return module.train(self.training)
+
+
+def _in_order(mask: Tensor | None, queries: Tensor, keys: Tensor) -> Tensor:
+    """The mask, without the keys that lie after a query."""
+    order = causal_mask(queries.shape[-2], keys.shape[-2], device=queries.device)
+    return order if mask is None else mask & order
 
 
 def _copy(layer: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:

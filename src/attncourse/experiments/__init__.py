@@ -1,4 +1,4 @@
-"""The runs behind the book's tables: one module a chapter, several seeds, JSON out."""
+"""The runs behind the book's tables: a module a chapter, and one where a table has tools of its own."""
 
 from attncourse.experiments import (
     chapter01,
@@ -9,16 +9,17 @@ from attncourse.experiments import (
     chapter06,
     chapter07,
     chapter08,
+    heads,
     longer_inputs,
     pretrained_heads,
 )
 from attncourse.experiments.results import CHECKOUT, Experiment, Results, Spread, load_results
 
-_CHAPTERS = (
-    chapter01, chapter02, chapter03, chapter04, chapter05, chapter06, longer_inputs, chapter07,
+_MODULES = (
+    chapter01, chapter02, chapter03, chapter04, chapter05, chapter06, longer_inputs, chapter07, heads,
     pretrained_heads, chapter08,
 )
-_ALL = {experiment.name: experiment for chapter in _CHAPTERS for experiment in chapter.EXPERIMENTS}
+_ALL = {experiment.name: experiment for module in _MODULES for experiment in module.EXPERIMENTS}
 
 
 def names() -> list[str]:

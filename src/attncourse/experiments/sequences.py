@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from attncourse.data import Batches, Corpus, Pair, collate, sentences
+from attncourse.data import Batch, Batches, Corpus, Pair, collate, sentences
 from attncourse.decoding import Translation, translate
 from attncourse.metrics import (
     alignment_error_rate,
@@ -83,23 +83,25 @@ def fit(
         for start in range(0, len(corpus.dev), 100)
     ]
 
-    def dev_loss(model: nn.Module) -> float:
-        """Nats per real target token."""
-        place = next(model.parameters()).device
-        tokens = [int(batch.target_lengths.sum()) for batch in dev]
-        losses = [token_loss(model, batch.to(place)).item() for batch in dev]
-        return sum(n * value for n, value in zip(tokens, losses, strict=True)) / sum(tokens)
-
     return train(
         model,
         partial(token_loss, smoothing=smoothing),
         batches,
         steps=steps,
         seed=seed,
-        evaluate=dev_loss,
+        evaluate=lambda model: loss_on(model, dev),
         evaluate_every=max(1, steps // evaluations),
         **options,
     )
+
+
+@torch.no_grad()
+def loss_on(model: nn.Module, batches: Sequence[Batch]) -> float:
+    """Nats per real target token, of a model in evaluation mode."""
+    place, total = next(model.parameters()).device, sum(int(batch.target_lengths.sum()) for batch in batches)
+    return sum(
+        int(batch.target_lengths.sum()) * token_loss(model, batch.to(place)).item() for batch in batches
+    ) / total
 
 
 def by_length(pairs: Sequence[Pair], groups: Sequence[tuple[int, int]]) -> dict[str, list[Pair]]:
