@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
+from attncourse.viewer.drawing import GREY, arrow, badge, labelled, numbered
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
 
 FEED = MECHANISMS["fixed context"].colour  # the one dashed way, in a colour of its own
@@ -36,12 +36,12 @@ def bahdanau_step() -> Figure:
             arrow(axes, (right - 0.19, backward), (left + 0.49, backward))
         for x in COLUMNS:
             for side, y in ((-0.15, forward), (0.15, backward)):
-                _box(axes, x + side, y, 0.64, 0.38)
+                labelled(axes, x + side, y, 0.64, 0.38)
                 arrow(axes, (x + 2 * side, WORDS + 0.25), (x + 2 * side, y - 0.2))
                 arrow(axes, (x + 2 * side, y + 0.2), (x + 2 * side, TOP - 0.3))
         _attend(axes, colour, "h", "i=3", asked_from=BEFORE)
-        _box(axes, BEFORE, TOP, 0.95, 0.58, "$s_2$", edge=colour)
-        _box(axes, NOW, JOIN, 0.95, 0.58, "$s_3$", edge=INK)
+        labelled(axes, BEFORE, TOP, 0.95, 0.58, "$s_2$", edge=colour)
+        labelled(axes, NOW, JOIN, 0.95, 0.58, "$s_3$", edge=INK)
         arrow(axes, (BEFORE + 0.3, TOP + 0.31), (NOW - 0.25, JOIN - 0.3))
         arrow(axes, (NOW + 0.15, WORDS + 0.25), (NOW + 0.15, JOIN - 0.3))
         arrow(axes, (NOW, JOIN + 0.31), (NOW, OUT - 0.27))
@@ -68,7 +68,7 @@ def luong_step() -> Figure:
         figure, axes = _page("Luong et al. 2015", "the new state asks", colour)
         places = [*COLUMNS, BEFORE, NOW]
         for x in places:                                          # two layers, and one direction only
-            _box(axes, x, LOW, 0.95, 0.46)
+            labelled(axes, x, LOW, 0.95, 0.46)
             arrow(axes, (x, WORDS + 0.25), (x, LOW - 0.25))
             arrow(axes, (x, LOW + 0.25), (x, TOP - 0.31))
         for left, right in zip(places, places[1:], strict=False):
@@ -76,10 +76,10 @@ def luong_step() -> Figure:
                 arrow(axes, (left + wide, y), (right - wide, y))
         _attend(axes, colour, r"\bar{h}", "t=3", asked_from=NOW)
         _word(axes, BEFORE, WORDS, "le")
-        _box(axes, BEFORE, TOP, 0.95, 0.58, "$h_2$")
-        _box(axes, NOW, TOP, 0.95, 0.58, "$h_3$", edge=colour)
-        _box(axes, BEFORE, 8.35, 0.95, 0.62, r"$\tilde{h}_2$")
-        _box(axes, NOW, JOIN, 0.95, 0.66, r"$\tilde{h}_3$")
+        labelled(axes, BEFORE, TOP, 0.95, 0.58, "$h_2$")
+        labelled(axes, NOW, TOP, 0.95, 0.58, "$h_3$", edge=colour)
+        labelled(axes, BEFORE, 8.35, 0.95, 0.62, r"$\tilde{h}_2$")
+        labelled(axes, NOW, JOIN, 0.95, 0.66, r"$\tilde{h}_3$")
         arrow(axes, (BEFORE, TOP + 0.31), (BEFORE, 8.02))
         arrow(axes, (NOW + 0.15, TOP + 0.31), (NOW + 0.15, JOIN - 0.35))
         arrow(axes, (NOW, JOIN + 0.35), (NOW, OUT - 0.27))
@@ -127,17 +127,17 @@ def _attend(axes: Axes, colour: str, name: str, step: str, *, asked_from: float)
     axes.plot([asked_from - 0.2, asked_from - 0.2, COLUMNS[0] - 0.2], [TOP + 0.29, LINE, LINE], color=colour,
               linewidth=2.0, zorder=1)
     for j, (x, shade) in enumerate(zip(COLUMNS, SHADES, strict=True), start=1):
-        _box(axes, x, TOP, 0.95, 0.58, f"${name}_{j}$", edge=colour)
+        labelled(axes, x, TOP, 0.95, 0.58, f"${name}_{j}$", edge=colour)
         arrow(axes, (x + 0.14, TOP + 0.31), (x + 0.14, SCORES - 0.28))
         arrow(axes, (x - 0.2, LINE), (x - 0.2, SCORES - 0.28), colour=colour, wide=2.0)
-        _box(axes, x, SCORES, 1.0, 0.52, "score", size=9.5)
+        labelled(axes, x, SCORES, 1.0, 0.52, "score", size=9.5)
         arrow(axes, (x, SCORES + 0.27), (x, WEIGHT - 0.37))
         axes.add_patch(Circle((x, WEIGHT), 0.36, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK))
         symbol = r"\alpha" if index == "i" else "a"
         axes.text(x, WEIGHT, f"${symbol}_{{{number}{j}}}$", ha="center", va="center", fontsize=11,
                   color="white" if shade > 0.45 else INK)
         arrow(axes, (x, WEIGHT + 0.38), (middle + 0.16 * (x - middle), JOIN - 0.28), wide=0.6 + 4 * shade)
-    _box(axes, middle, JOIN, 0.95, 0.54, f"$c_{number}$", edge=colour)
+    labelled(axes, middle, JOIN, 0.95, 0.54, f"$c_{number}$", edge=colour)
     arrow(axes, (middle + 0.5, JOIN), (NOW - 0.5, JOIN), colour=colour, wide=2.0)
     for offset, y in enumerate((SCORES, WEIGHT, JOIN)):
         badge(axes, first + offset, 0.45 if y < JOIN else middle - 0.85, y)
@@ -149,17 +149,8 @@ def _word(axes: Axes, x: float, y: float, text: str, name: str = "") -> None:
         axes.text(x - 0.55, y, name, ha="right", va="center", fontsize=11)
 
 
-def _box(axes: Axes, x: float, y: float, width: float, height: float, text: str = "", *, edge: str = INK,
-         size: float = 13) -> None:
-    box(axes, x, y, width, height, edge=edge, wide=1.0 if edge == INK else 2.0)
-    if text:
-        axes.text(x, y, text, ha="center", va="center", fontsize=size, zorder=3)
-
 
 def _order(axes: Axes, encoder: str, steps: Sequence[str]) -> None:
     """What the encoder does once per source; then the steps in words, numbered as in the drawing."""
     axes.text(0.12, 3.4, f"once per source: {encoder}", va="center", fontsize=10.5, color=GREY)
-    for number, text in enumerate(steps, start=1):
-        y = 3.3 - 0.6 * number
-        badge(axes, number, 0.37, y)
-        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=HALO)
+    numbered(axes, steps, top=3.3, gap=0.6)

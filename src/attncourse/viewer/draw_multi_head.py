@@ -5,15 +5,17 @@ row for each query and one column for each key, dark where the head reads; they 
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
-from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style
+from attncourse.viewer.drawing import GREY, arrow, badge, labelled, numbered
+from attncourse.viewer.style import MECHANISMS, WEIGHTS, figure_style
 
+_box = partial(labelled, size=14)
 BLUE = MECHANISMS["additive attention"].colour
 QUERY, KEY, VALUE = 1.75, 4.15, 6.55              # the columns of one head
 HEADS = [1.55, 3.75, 6.85]                        # of several heads; the dots stand before the last
@@ -113,12 +115,6 @@ def _page(title: str, message: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _box(axes: Axes, x: float, y: float, width: float, height: float, text: str = "", *, edge: str = INK,
-         size: float = 14) -> None:
-    box(axes, x, y, width, height, edge=edge, wide=1.0 if edge == INK else 2.0)
-    if text:
-        axes.text(x, y, text, ha="center", va="center", fontsize=size, zorder=3)
-
 
 def _map(axes: Axes, x: float, y: float, rows: Sequence[int], *, side: float) -> None:
     """A small map of weights around (x, y): `rows` names the key that each query reads most."""
@@ -133,8 +129,5 @@ def _map(axes: Axes, x: float, y: float, rows: Sequence[int], *, side: float) ->
 
 def _order(axes: Axes, steps: Sequence[str], shapes: str) -> None:
     """The steps in words, numbered as in the drawing; below them, what there is to know of the sizes."""
-    for number, text in enumerate(steps, start=1):
-        y = 3.35 - 0.64 * number
-        badge(axes, number, 0.37, y)
-        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=HALO)
+    numbered(axes, steps, top=3.35, gap=0.64)
     axes.text(0.12, 3.35 - 0.64 * (len(steps) + 1), shapes, va="center", fontsize=10.5, color=GREY)

@@ -4,14 +4,13 @@ Both pictures stand on the same five words. At the left one query, the same for 
 at the right every word is a query, and the reading of one of them, "it", is drawn in full.
 """
 
-import math
-
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
+from attncourse.viewer.drawing import GREY, arrow, badge, box, labelled, numbered
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
 
 WORDS = ["a", "film", "but", "it", "drags"]
@@ -35,7 +34,7 @@ def attention_pooling() -> Figure:
         axes.text(0.75, LINE - 0.62, "learned", ha="center", va="center", fontsize=10.5,
                   color=text_colour(LEARNED))
         _reading(axes, "h", POOLING_SCORES, asked_from=(1.2, LINE), to=COLUMNS[2])
-        _box(axes, COLUMNS[2], OUT, "$s$", edge=READ)
+        labelled(axes, COLUMNS[2], OUT, 0.95, 0.58, "$s$", edge=READ)
         arrow(axes, (COLUMNS[2] + 0.48, OUT), (COLUMNS[2] + 1.4, OUT))
         axes.text(COLUMNS[2] + 1.5, OUT, "class", va="center", fontsize=11)
         _notes(axes, [
@@ -58,7 +57,7 @@ def self_attention() -> Figure:
                 for start in COLUMNS:
                     axes.plot([start, x], [STATE + 0.3, OUT - 0.3], color="#b5b5b5", linestyle="-",
                               linewidth=0.7, zorder=0)
-            _box(axes, x, OUT, f"$y_{i + 1}$", edge=READ if i == ASKING else INK)
+            labelled(axes, x, OUT, 0.95, 0.58, f"$y_{i + 1}$", edge=READ if i == ASKING else INK)
         asking = COLUMNS[ASKING]
         _reading(axes, "x", SELF_SCORES, asked_from=(asking + 0.3, STATE + 0.29), to=asking)
         _notes(axes, [
@@ -90,8 +89,9 @@ def _reading(axes: Axes, name: str, scores: list[float], *, asked_from: tuple, t
     touched = [x - 0.14 for x in COLUMNS]
     axes.plot([min(*touched, x0), max(*touched, x0)], [LINE, LINE], color=READ, linestyle="-", linewidth=2.0,
               solid_capstyle="butt", zorder=1)
-    for j, (x, score, weight) in enumerate(zip(COLUMNS, scores, softmax(scores), strict=True), start=1):
-        _box(axes, x, STATE, f"${name}_{j}$", edge=READ)
+    weights = torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
+    for j, (x, score, weight) in enumerate(zip(COLUMNS, scores, weights, strict=True), start=1):
+        labelled(axes, x, STATE, 0.95, 0.58, f"${name}_{j}$", edge=READ)
         arrow(axes, (x, STATE + 0.3), (x, SCORE - 0.26))
         axes.plot([x - 0.14, x - 0.14], [LINE, SCORE - 0.2], color=READ, linestyle="-", linewidth=2.0,
                   zorder=1)
@@ -106,21 +106,8 @@ def _reading(axes: Axes, name: str, scores: list[float], *, asked_from: tuple, t
         badge(axes, number, COLUMNS[0] - 0.95, y)
 
 
-def softmax(scores: list[float]) -> list[float]:
-    """The weights of a row of scores."""
-    raised = [math.exp(score) for score in scores]
-    return [value / sum(raised) for value in raised]
-
-
-def _box(axes: Axes, x: float, y: float, text: str, *, edge: str) -> None:
-    box(axes, x, y, 0.95, 0.58, edge=edge, wide=1.0 if edge == INK else 2.0)
-    axes.text(x, y, text, ha="center", va="center", fontsize=13, zorder=3)
-
 
 def _notes(axes: Axes, steps: list[str]) -> None:
     """The steps in words, numbered as in the drawing."""
-    for number, text in enumerate(steps, start=1):
-        y = 2.35 - 0.65 * number
-        badge(axes, number, 0.37, y)
-        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=HALO)
+    numbered(axes, steps, top=2.35, gap=0.65)
     axes.plot([0.1, 8.7], [2.3, 2.3], color=GREY, linestyle="-", linewidth=0.6)

@@ -7,14 +7,16 @@ say where the other is.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from attncourse.viewer.drawing import GREY, HALO, arrow, badge, box
+from attncourse.viewer.drawing import GREY, HALO, arrow, badge, labelled
 from attncourse.viewer.style import INK, MECHANISMS, figure_style
 
+_box = partial(labelled, size=10.5, spacing=1.25)
 BLUE = MECHANISMS["additive attention"].colour
 WORDS, EMBED, PLUS, LAYER = 2.75, 3.6, 4.5, 5.15     # heights; the layer begins at the last
 SUBLAYERS = [6.35, 8.7, 11.05]                       # the middle of each sub-layer
@@ -78,10 +80,6 @@ def _page(title: str, message: str) -> tuple[Figure, Axes]:
     axes.text(8.55, 15.4, message, va="center", ha="right", fontsize=11.5)
     return figure, axes
 
-
-def _box(axes: Axes, x: float, y: float, width: float, height: float, text: str, *, edge: str = INK) -> None:
-    box(axes, x, y, width, height, edge=edge, wide=1.0 if edge == INK else 2.0)
-    axes.text(x, y, text, ha="center", va="center", fontsize=10.5, linespacing=1.25, zorder=3)
 
 
 def _line(axes: Axes, xs: list[float], ys: list[float], colour: str = GREY, wide: float = 1.2) -> None:

@@ -1,4 +1,6 @@
-"""The pieces that the drawings of one decoding step are made of: boxes, arrows, numbers in their order."""
+"""The pieces that the drawings are made of: boxes, arrows, numbers in their order."""
+
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
@@ -20,6 +22,16 @@ def box(
                                   linewidth=wide, zorder=2))
 
 
+def labelled(
+    axes: Axes, x: float, y: float, width: float, height: float, text: str = "", *, edge: str = INK,
+    size: float = 13, spacing: float | None = None,
+) -> None:
+    """A box with words in its middle; a coloured edge is a thick one."""
+    box(axes, x, y, width, height, edge=edge, wide=1.0 if edge == INK else 2.0)
+    if text:
+        axes.text(x, y, text, ha="center", va="center", fontsize=size, linespacing=spacing, zorder=3)
+
+
 def arrow(axes: Axes, start: tuple, end: tuple, *, colour: str = GREY, wide: float = 1.2) -> None:
     """From one point to another, touching both."""
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0,
@@ -31,3 +43,11 @@ def badge(axes: Axes, number: int, x: float, y: float, *, radius: float = 0.27) 
     axes.add_patch(Circle((x, y), radius, facecolor=INK, edgecolor="white", linewidth=1.0, zorder=3))
     axes.text(x, y, str(number), ha="center", va="center_baseline", color="white", fontsize=11,
               fontweight="bold", zorder=4)
+
+
+def numbered(axes: Axes, steps: Sequence[str], *, top: float, gap: float) -> None:
+    """The steps in words, numbered as in the drawing, one `gap` below the other and the first below `top`."""
+    for number, text in enumerate(steps, start=1):
+        y = top - gap * number
+        badge(axes, number, 0.37, y)
+        axes.text(0.82, y, text, va="center", fontsize=10.5, path_effects=HALO)
