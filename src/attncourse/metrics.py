@@ -17,6 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
+from attncourse.boxes import Found, Objects, to_corners
 from attncourse.data.pairs import Alignment
 
 Link = tuple[int, int]  # (source index, target index)
@@ -241,6 +242,55 @@ def diagonal_links(source_length: int, target_length: int) -> set[Link]:
     return {
         ((2 * target + 1) * source_length // (2 * target_length), target) for target in range(target_length)
     }
+
+
+def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dict[str, float]:
+    """COCO's average precision: the area under the curve of precision against recall, mean over the classes.
+
+    The answers of all images are taken surest first. An answer is right if its label is, if its box has an
+    IoU of at least a threshold with an object, and if no surer answer has claimed that object: a duplicate
+    is wrong. "AP50" and "AP75" have that one threshold; "AP" is the mean over 0.5, 0.55, ..., 0.95. Measured
+    by faster-coco-eval, at most 100 answers an image.
+
+    Args:
+        found: the answers for each image, without a threshold on their scores.
+        objects: what each image shows.
+
+    Raises:
+        ValueError: not one entry for each image, or no object in any of them.
+    """
+    from faster_coco_eval import COCO, COCOeval_faster  # takes half a second to import
+
+    _check_numbers(found, objects, "found", "objects")
+    truth = [(image, *row) for image, shown in enumerate(objects) for row in _rows(shown)]
+    if not truth:
+        raise ValueError("objects holds no object in any image: there is nothing to find")
+    said = [(image, *row) for image, answers in enumerate(found) for row in _rows(answers)]
+    gold = COCO({
+        "images": [{"id": image} for image in range(len(objects))],
+        "categories": [{"id": label} for label in sorted({label for _, label, *_ in truth})],
+        "annotations": [
+            {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3],
+             "iscrowd": 0}
+            for i, (image, label, box) in enumerate(truth, start=1)
+        ],
+    })
+    answers = gold.loadRes([
+        {"image_id": image, "category_id": label, "score": score, "bbox": box}
+        for image, label, score, box in said
+    ])
+    judge = COCOeval_faster(gold, answers, "bbox")
+    judge.evaluate()
+    judge.accumulate()
+    judge.summarize()
+    return dict(zip(("AP", "AP50", "AP75"), judge.stats[:3].tolist(), strict=True))
+
+
+def _rows(each: Found | Objects) -> list[tuple]:
+    """For each box its label, its score if it has one, and (left, top, width, height), as COCO writes it."""
+    *rest, boxes = each
+    corners = torch.cat([to_corners(boxes)[:, :2], boxes[:, 2:]], dim=-1)
+    return list(zip(*(part.tolist() for part in (*rest, corners)), strict=True))
 
 
 def perplexity(loss: float, tokens: int = 1) -> float:

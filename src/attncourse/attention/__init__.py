@@ -14,7 +14,7 @@ from attncourse.attention.local import LocalAttention, Window
 from attncourse.attention.masks import causal_mask, padding_mask
 from attncourse.attention.multi_head import KeysValues, MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling, hop_penalty
-from attncourse.attention.positions import LearnedPositions, SinusoidPositions, rotate
+from attncourse.attention.positions import GridPositions, LearnedPositions, SinusoidPositions, rotate
 from attncourse.attention.scores import (
     AdditiveScore,
     ConcatScore,
@@ -38,6 +38,7 @@ __all__ = [
     "DotScore",
     "GaussianScore",
     "GeneralScore",
+    "GridPositions",
     "HardAttention",
     "KeysValues",
     "LearnedPositions",

@@ -1,9 +1,11 @@
 """Positions: attention sees a set, so the order of its members has to be put into the vectors.
 
-Three ways. `SinusoidPositions` and `LearnedPositions` give a vector for every place, which is added to the
-word's. `rotate` turns queries and keys by an angle that grows with the place, so that a score depends on how
-far apart the two are.
+`SinusoidPositions`, `LearnedPositions` and, for images, `GridPositions` give a vector for every place, which
+is added to the word's or the cell's. `rotate` turns queries and keys by an angle that grows with the place,
+so that a score depends on how far apart the two are.
 """
+
+import math
 
 import torch
 from jaxtyping import Float, Int
@@ -66,6 +68,41 @@ class LearnedPositions(nn.Module):
         return self.table[first : first + count]
 
 
+class GridPositions(nn.Module):
+    """Sinusoids for the cells of an image: half of the vector tells the row, half the column (DETR, A.4).
+
+    Rows and columns are counted from 1 and stretched to an angle of 2 pi at the last, so that a cell's place
+    is its share of the image, whatever the number of cells.
+
+    Args:
+        width: d, a multiple of 4, since a half holds pairs of sine and cosine.
+
+    Raises:
+        ValueError: another width.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        if width < 4 or width % 4:
+            raise ValueError(f"width is {width}: it must be a multiple of 4, for a sine and a cosine of "
+                             "the row and of the column")
+        self.width = width
+
+    def forward(
+        self, rows: int, columns: int, device: torch.device | None = None
+    ) -> Float[Tensor, "cells width"]:
+        """The vectors of all cells, row by row from the top left."""
+        down, right = (self._along(count, device) for count in (rows, columns))
+        down = down[:, None].expand(-1, columns, -1)
+        right = right[None].expand(rows, -1, -1)
+        return torch.cat([down, right], dim=-1).flatten(0, 1)
+
+    def _along(self, count: int, device: torch.device | None) -> Float[Tensor, "count half"]:
+        shares = torch.arange(1, count + 1, device=device) / count
+        angles = _angles(2 * math.pi * shares, self.width // 2)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+
+
 def rotate(
     vectors: Float[Tensor, "*batch count width"], positions: Int[Tensor, "count"]
 ) -> Float[Tensor, "*batch count width"]:
@@ -89,7 +126,7 @@ def rotate(
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
-def _angles(positions: Int[Tensor, "count"], width: int) -> Float[Tensor, "count half"]:
+def _angles(positions: Int[Tensor, "count"] | Float[Tensor, "count"], width: int) -> Tensor:
     """t / 10000^(2i/d) for place t and pair i, in float64: in float32 the sine of a large angle is off."""
     double = torch.float32 if positions.device.type == "mps" else torch.float64
     pairs = torch.arange(0, width, 2, device=positions.device, dtype=double)

@@ -1,6 +1,15 @@
 """Corpora, and the one vocabulary and batching code that all of them share."""
 
 from attncourse.data.copying import copying_corpus
+from attncourse.data.detection import (
+    BoxedBatch,
+    BoxedBatches,
+    BoxedCorpus,
+    BoxedImage,
+    boxed_scenes,
+    coco_images,
+    collate_boxed,
+)
 from attncourse.data.documents import (
     Document,
     DocumentBatch,
@@ -18,23 +27,30 @@ from attncourse.data.translation import sentences, translation_corpus
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary, normalise, tokenize
 
 __all__ = [
-    "END",
-    "PAD",
-    "START",
-    "UNKNOWN",
     "Alignment",
     "Batch",
     "Batches",
+    "BoxedBatch",
+    "BoxedBatches",
+    "BoxedCorpus",
+    "BoxedImage",
     "Corpus",
     "Document",
     "DocumentBatch",
     "DocumentBatches",
     "DocumentCorpus",
+    "END",
+    "PAD",
     "Pair",
+    "START",
     "Scene",
     "SceneBatches",
+    "UNKNOWN",
     "Vocabulary",
+    "boxed_scenes",
+    "coco_images",
     "collate",
+    "collate_boxed",
     "collate_documents",
     "collate_scenes",
     "copying_corpus",

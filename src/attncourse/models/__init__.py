@@ -1,11 +1,13 @@
 """The systems, one module a chapter, built only from the mechanisms and the framework's layers."""
 
+from attncourse.models.detr import DETR, CellBackbone, DetectionMaps
 from attncourse.models.hierarchical import Classified, HierarchicalAttentionNetwork
 from attncourse.models.interface import Output, SequenceModel, Step
 from attncourse.models.luong import LuongTranslator
 from attncourse.models.pretrained import BertEncoder, PretrainedEncoder
 from attncourse.models.rnnsearch import RNNSearch
 from attncourse.models.seq2seq import Seq2Seq
+from attncourse.models.set_prediction import Detected, answers, match, set_loss
 from attncourse.models.show_attend_tell import CellAnnotator, ShowAttendTell, doubly_stochastic_penalty
 from attncourse.models.transformer import BASE, BIG, Maps, Transformer
 
@@ -14,7 +16,11 @@ __all__ = [
     "BIG",
     "BertEncoder",
     "CellAnnotator",
+    "CellBackbone",
     "Classified",
+    "DETR",
+    "Detected",
+    "DetectionMaps",
     "HierarchicalAttentionNetwork",
     "LuongTranslator",
     "Maps",
@@ -26,5 +32,8 @@ __all__ = [
     "ShowAttendTell",
     "Step",
     "Transformer",
+    "answers",
     "doubly_stochastic_penalty",
+    "match",
+    "set_loss",
 ]

@@ -99,11 +99,16 @@ class EncoderLayer(nn.Module):
         x: Float[Tensor, "batch source width"],
         mask: Bool[Tensor, "batch #source source"] | None = None,
         *,
+        positions: Float[Tensor, "source width"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch source width"], Float[Tensor, "batch heads source source"] | None]:
-        """The vectors of the next layer, and every head's weights if they are needed."""
-        asked = self.around_attention.before(x)
-        read = self.attention(asked, asked, asked, mask=mask, need_weights=need_weights)
+        """The vectors of the next layer, and every head's weights if they are needed.
+
+        `positions`, if given, are added to queries and keys, but not to what is read (chapter 10).
+        """
+        value = self.around_attention.before(x)
+        asked = value if positions is None else value + positions
+        read = self.attention(asked, asked, value, mask=mask, need_weights=need_weights)
         x = self.around_attention.after(x, read.context)
         x = self.around_feed_forward.after(x, self.feed_forward(self.around_feed_forward.before(x)))
         return x, read.weights
@@ -129,12 +134,13 @@ class Encoder(nn.Module):
         x: Float[Tensor, "batch source width"],
         mask: Bool[Tensor, "batch #source source"] | None = None,
         *,
+        positions: Float[Tensor, "source width"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch source width"], list[Float[Tensor, "batch heads source source"] | None]]:
-        """The last layer's vectors, and the weights of each layer."""
+        """The last layer's vectors, and the weights of each layer; `positions` go to every one."""
         weights = []
         for layer in self.layers:
-            x, seen = layer(x, mask, need_weights=need_weights)
+            x, seen = layer(x, mask, positions=positions, need_weights=need_weights)
             weights.append(seen)
         return self.norm(x), weights
 
