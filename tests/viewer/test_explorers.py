@@ -1,7 +1,11 @@
 """Explorers: the reader's input goes through the package, and a page without a kernel shows one sentence."""
 
+import base64
+import json
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +14,10 @@ from ipywidgets.widgets.widget import _instances
 from attncourse.viewer import (
     DocumentView,
     HeadMaps,
+    PatchView,
+    detection_explorer,
     document_explorer,
+    patch_explorer,
     pretrained_explorer,
     scene_explorer,
     score_explorer,
@@ -78,6 +85,45 @@ def transformed(text):
     return written, read, {"inside the source": maps(read, read), "inside the target": maps(target, target)}
 
 
+class PatchModel:
+    """It says where the brightest patch of an image is; the heads of a layer attend to their own patch."""
+
+    def __call__(self, images):
+        return 10 * torch.nn.functional.avg_pool2d(images, 2).flatten(1)
+
+    def attention_maps(self, images):
+        maps = torch.zeros(len(images), 2, 3, 5, 5)
+        for layer in range(2):
+            for head in range(3):
+                maps[:, layer, head, :, layer + head] = 1
+        assert not torch.is_grad_enabled(), "the explorer needs no gradient, and should not pay for one"
+        return maps
+
+
+class BoxModel:
+    """Its first query finds the brightest pixel, the second never finds anything."""
+
+    def __call__(self, images):
+        row, column = divmod(images[0, 0].argmax().item(), 8)
+        boxes = torch.tensor([[(column + 0.5) / 8, (row + 0.5) / 8, 0.25, 0.125], [0.5, 0.5, 1.0, 1.0]])
+        logits = torch.tensor([[0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
+        return SimpleNamespace(logits=logits[None], boxes=boxes[None])
+
+    def attention_maps(self, images):
+        decoder = torch.zeros(1, 2, 2, 2, 4)
+        decoder[0, 0, :, :, 3] = 1
+        decoder[0, 1, 0, :, 1] = decoder[0, 1, 1, :, 2] = 1
+        return SimpleNamespace(decoder=decoder, encoder=torch.eye(4).expand(1, 1, 3, 4, 4))
+
+
+SPOT = torch.zeros(1, 1, 4, 4)
+SPOT[0, 0, 0, 1] = 1.0
+SCENES = torch.zeros(2, 1, 8, 8)
+SCENES[0, 0, 5, 2], SCENES[1, 0, 0, 7] = 0.6, 0.6
+DOT = torch.full((1, 2, 2), 0.5)
+DOT[0, 0, 0] = 0.9
+
+
 @pytest.fixture
 def explore(published):
     """Run an explorer; return what it published and the box of controls behind it."""
@@ -101,6 +147,8 @@ def html_of(box) -> str:
     lambda: document_explorer(read, {"one": "a b"}, systems=["mean"]),
     lambda: pretrained_explorer(heads_of, ["a b"]),
     lambda: transformer_explorer(transformed, ["a b"]),
+    lambda: patch_explorer(PatchModel(), SPOT, [0]),
+    lambda: detection_explorer(BoxModel(), SCENES, ["cat", "dog"], {"dot": DOT}),
 ])
 def test_the_static_page_gets_one_sentence(explore, explorer):
     data, _ = explore(explorer)
@@ -291,6 +339,94 @@ def test_a_transformer_explorer_without_an_example_is_refused():
 def test_a_picture_that_cannot_start_is_refused(start, systems, message):
     with pytest.raises(ValueError, match=message):
         scene_explorer(pictured, ["two"], systems, start=start)
+
+
+def data_of(html: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', html, re.S)[1])
+
+
+def bright(data: dict) -> dict[tuple[int, int], int]:
+    """The pixels of the image shown that are not black, by (row, column)."""
+    pixels = base64.b64decode(data["image"]["bytes"])
+    return {divmod(i, data["image"]["width"]): byte for i, byte in enumerate(pixels) if byte}
+
+
+def test_an_image_is_pushed_and_the_model_looks_again(explore):
+    """A slider that moves the picture, and not what the model sees, would explore nothing."""
+    images = torch.cat([SPOT, SPOT.flip(-1, -2)])
+    _, box = explore(patch_explorer, PatchModel(), images, [0, 3])
+    image, right, down, layer, head, _ = box.children
+    shown = data_of(html_of(box))
+    assert bright(shown) == {(0, 1): 255}
+    assert shown["label"] == "0" and shown["prediction"].startswith("0 (0.")
+    right.value = 1
+    assert bright(data_of(html_of(box))) == {(0, 2): 255}
+    assert data_of(html_of(box))["prediction"].startswith("1 (0."), "the model must see the pushed image"
+    down.value = 1
+    assert bright(data_of(html_of(box))) == {(1, 2): 255}
+    down.value = -1
+    assert bright(data_of(html_of(box))) == {}, "what leaves the image does not come back on the other side"
+    image.value, right.value, down.value = 1, -1, 0
+    shown = data_of(html_of(box))
+    assert bright(shown) == {(3, 1): 255}
+    assert shown["label"] == "3" and shown["prediction"].startswith("2 (0.")
+    assert images[1].sum() == 1 and SPOT[0, 0, 0, 1] == 1, "the reader's images stay as they were"
+
+
+def test_the_layer_and_the_head_are_chosen(explore):
+    _, box = explore(patch_explorer, PatchModel(), SPOT, [0])
+    *_, layer, head, _ = box.children
+    maps = PatchModel().attention_maps
+
+    def given(weights) -> str:
+        return data_of(PatchView(SPOT[0], weights[None, None])._repr_html_())["weights"]
+
+    with torch.no_grad():
+        all_maps = maps(SPOT)[0]
+    assert layer.value == 2 and data_of(html_of(box))["weights"] == given(all_maps[1].mean(0))
+    head.value = 1
+    assert data_of(html_of(box))["weights"] == given(all_maps[1, 1])
+    layer.value = 1
+    assert data_of(html_of(box))["weights"] == given(all_maps[0, 1])
+    assert "Layer 1, head: 2" in html_of(box)
+
+
+def test_a_thing_is_moved_through_a_scene(explore):
+    _, box = explore(detection_explorer, BoxModel(), SCENES, ["cat", "dog"], {"dot": DOT})
+    scene, thing, across, down, threshold, _ = box.children
+    shown = data_of(html_of(box))
+    assert bright(shown) == {(5, 2): 153} and shown["classes"] == ["cat", "dog"]
+    # The brightest pixel, (5, 2), with a width of 0.25 and a height of 0.125 of 8 pixels.
+    assert shown["boxes"] == [[5, 1.5, 6, 3.5], [0, 0, 8, 8]]
+    assert [part["name"] for part in shown["maps"]] == ["layer 1", "layer 2"]
+    assert shown["maps"][0]["grid"] == [2, 2]
+    assert (shown["encoder"]["heads"], shown["threshold"]) == (3, 0.5)
+    thing.value = "dot"
+    across.value, down.value = 100, 0
+    shown = data_of(html_of(box))
+    assert bright(shown) == {(0, 6): 229, (0, 7): 128, (1, 6): 128, (1, 7): 128, (5, 2): 153}
+    assert shown["boxes"][0] == [0, 5.5, 1, 7.5], "the model must see what was added"
+    scene.value = 1
+    assert bright(data_of(html_of(box)))[0, 7] == 153, "where both have ink, the brighter shows"
+    threshold.value = 0.95
+    assert data_of(html_of(box))["threshold"] == 0.95
+    thing.value = "(nothing)"
+    assert bright(data_of(html_of(box))) == {(0, 7): 153}
+    assert SCENES[1].count_nonzero() == 1, "the reader's scenes stay as they were"
+
+
+@pytest.mark.parametrize(("explorer", "given", "message"), [
+    (patch_explorer, (SPOT[:0], []), "images holds 0 images for 0 labels"),
+    (patch_explorer, (SPOT, [1, 2]), "images holds 1 images for 2 labels: one for each"),
+    (detection_explorer, (SCENES[:0], ["cat"], {"dot": DOT}), "scenes is empty"),
+    (detection_explorer, (SCENES, ["cat"], {}), "things is empty"),
+    (detection_explorer, (SCENES[..., :6], ["cat", "dog"], {"dot": DOT}), "scenes are 8 by 6 pixels, which"),
+    (detection_explorer, (SCENES, ["cat"], {"dot": DOT}), r"probabilities has shape \(2, 3\), .* 1 classes"),
+])
+def test_images_that_cannot_be_explored_are_refused(explorer, given, message):
+    model = PatchModel() if explorer is patch_explorer else BoxModel()
+    with pytest.raises(ValueError, match=message):
+        explorer(model, *given)
 
 
 def test_without_ipywidgets_the_error_says_what_to_do(monkeypatch):

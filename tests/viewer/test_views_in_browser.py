@@ -9,10 +9,12 @@ from matplotlib.colors import to_hex
 from attncourse.viewer import (
     AttentionView,
     DecodingView,
+    DetectionView,
     DocumentView,
     HeadMaps,
     HeadsView,
     ImageAttentionView,
+    PatchView,
     WeighView,
     WindowView,
     heatmap,
@@ -61,6 +63,25 @@ DECODING = DecodingView(["the", "cat", "sleeps"], [
     ([("dort", 0.5), ("mange", 0.5)], "dort", [0.04, 0.04, 0.92], [0.1, 0.3, 0.6]),
     ([("</s>", 1.0)], "</s>", [0.03, 0.03, 0.94], [0.1, 0.2, 0.3, 0.4]),
 ], title="Word by word")
+# Two layers of two heads over four patches and a class token: in the first head every token attends to the
+# next, in the second all attend to the last patch; the second layer has the heads the other way round.
+NEXT, LAST = torch.eye(5).roll(1, -1), torch.eye(5)[[4]].expand(5, 5)
+PATCHES = PatchView(
+    torch.tensor([[0.0, 1.0], [0.2, 0.0]]).repeat_interleave(4, 0).repeat_interleave(4, 1),
+    torch.stack([NEXT, LAST, LAST, NEXT]).view(2, 2, 5, 5), prediction="7", label="1",
+    title="Who looks where?",
+)
+MANY_PATCHES = PatchView(torch.rand(28, 28), torch.full((1, 1, 197, 197), 1 / 197))
+SEEN = torch.zeros(4, 2, 2)
+SEEN[0, 0, 0], SEEN[1, 0, 1], SEEN[1, 1, 1] = 1.0, 0.75, 0.25  # the third query attends to nothing
+SEEN[3] = 0.25
+DETECTED = DetectionView(
+    torch.tensor([[0.0, 1.0], [0.2, 0.0]]).repeat_interleave(4, 0).repeat_interleave(4, 1),
+    [[0, 0, 4, 4], [0, 4, 4.5, 8], [-2, 1, 3, 3], [1, 1, 3, 3]], ["<cat>", "dog"],
+    [[0.1, 0.6, 0.3], [0.9, 0.05, 0.05], [0.2, 0.1, 0.7], [0.8, 0.1, 0.1]],
+    {"layer 1": SEEN, "layer 2": SEEN.flip(-1)}, encoder_weights=torch.eye(4).roll(1, -1),
+    true_boxes=[[0, 4, 4, 8]], true_labels=[0], title="Four queries, one truth",
+)
 LIGHT, DARK = "background: #fff; color: #222", "background: #121212; color: #dcdcdc"
 
 
@@ -688,6 +709,269 @@ def test_twelve_heads_scroll_inside_the_view(page, visit):
     assert page.locator(".scroll").evaluate("node => node.scrollWidth > node.clientWidth")
 
 
+# ---- PatchView ----
+
+def marked(page, kind: str) -> list[str]:
+    """Which cells of the picture are outlined ("read") or chosen."""
+    return page.locator(f".cell.{kind}:visible").evaluate_all("all => all.map((cell) => cell.ariaLabel)")
+
+
+def focus(page) -> str:
+    """The name of what has the focus."""
+    return page.evaluate(
+        "(node => node?.ariaLabel ?? node?.innerText.trim())"
+        "(document.querySelector('.attn-view').shadowRoot.activeElement)"
+    )
+
+
+def test_the_class_token_opens_and_says_where_it_looks(page, visit):
+    """On the first screen stands what the answer was read from: the class token in the last layer."""
+    visit(page, PATCHES)
+    answer, measure = readout(page).split("\n")
+    assert answer == "The class token attends most to row 1, column 1: 0.50; row 2, column 2: 0.50"
+    assert measure == "layer 2, mean of the heads; an even share is 0.20"
+    assert page.locator(".said").inner_text() == "The model says 7. In truth: 1."
+    assert veils(page, 0) == [0, 1, 1, 0] and marked(page, "read") == ["row 1, column 1", "row 2, column 2"]
+    assert page.locator(".token.chosen").inner_text() == "0.00\nclass token"
+    assert not page.locator("table").is_visible()
+
+
+def test_a_patch_shows_what_it_attends_to(page, visit):
+    visit(page, PATCHES)
+    page.get_by_role("button", name="layer 1, head 1").click()
+    page.locator(".cell").nth(2).hover()
+    looks = "The patch in row 2, column 1 attends most to row 2, column 2: 1.00"
+    assert readout(page).startswith(f"{looks}\nlayer 1, head 1;")
+    assert veils(page, 0) == [1, 1, 1, 0] and marked(page, "chosen") == ["row 2, column 1"]
+    page.locator(".cell").nth(3).hover()
+    assert readout(page).startswith("The patch in row 2, column 2 attends most to the class token: 1.00")
+    assert veils(page, 0) == [1] * 4 and page.locator(".token.read").inner_text().startswith("1.00")
+    page.mouse.move(5, 5)
+    assert readout(page).startswith("The class token attends most to row 1, column 1: 1.00"), "back again"
+    page.get_by_role("button", name="layer 1, head 2").click()
+    page.locator(".cell").nth(3).click()
+    assert readout(page).startswith("The patch in row 2, column 2 attends most to itself: 1.00")
+
+
+def test_the_class_token_counts_when_the_patches_are_measured(page, visit):
+    """Measured among themselves, patches that are hardly read would stand out as if they were the answer."""
+    weights = torch.tensor([0.8, 0.2, 0.0, 0.0, 0.0]).expand(1, 1, 5, 5)
+    visit(page, PatchView(torch.ones(2, 2), weights))
+    assert veils(page, 0) == [0.75, 1, 1, 1] and marked(page, "read") == []
+    assert page.locator(".token.read").inner_text().startswith("0.80")
+
+
+def test_the_question_can_be_turned_round(page, visit):
+    """A column in place of the row: who attends to this patch?"""
+    visit(page, PATCHES)
+    page.get_by_role("button", name="layer 1, head 1").click()
+    page.locator(".cell").nth(0).click()
+    page.get_by_label("is attended to by").check()
+    by = "the class token: 1.00"
+    assert readout(page).startswith(f"The patch in row 1, column 1 is attended to most by {by}")
+    page.get_by_role("button", name="layer 1, head 2").click()
+    assert readout(page).startswith("The patch in row 1, column 1 is attended to by nothing")
+    assert veils(page, 0) == [1] * 4 and marked(page, "read") == []
+
+
+def test_the_small_maps_are_those_of_the_chosen_patch(page, visit):
+    visit(page, PATCHES)
+    white, full = "#ffffff", "#06263d"
+    names = page.locator(".map").evaluate_all("all => all.map((map) => map.ariaLabel)")
+    heads = ("mean of the heads", "head 1", "head 2")
+    assert names == [f"layer {layer}, {head}" for layer in (1, 2) for head in heads]
+    mean, first, second, _, third, _ = (pixels(page, number) for number in range(6))
+    assert first == [full, white, white, white] and second == [white, white, white, full]
+    assert mean == [full, white, white, full]
+    assert third == second, "the second layer has its own heads"
+    page.locator(".cell").nth(3).hover()
+    assert pixels(page, 1) == [white] * 4, "all of its weight is on the class token"
+
+
+def test_where_all_weights_are_alike_nothing_is_outlined(page, visit):
+    visit(page, MANY_PATCHES)
+    page.locator(".cell").nth(30).click()
+    assert marked(page, "read") == [] and set(veils(page, 0)) == {0}
+    assert "an even share is 0.005" in readout(page)
+    assert page.locator(".map").count() == 0, "one map needs no choice"
+
+
+def test_the_keyboard_reaches_patches_and_maps(page, visit):
+    visit(page, PATCHES)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert readout(page).startswith("The class token is attended to")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    assert focus(page).endswith("class token")
+    page.keyboard.press("ArrowDown")
+    assert focus(page) == "row 1, column 1"
+    for key, name in [("ArrowRight", "row 1, column 2"), ("ArrowDown", "row 2, column 2"),
+                      ("Home", "row 2, column 1"), ("ArrowDown", "row 2, column 1")]:
+        page.keyboard.press(key)
+        assert focus(page) == name, f"after {key}"
+        assert readout(page).startswith(f"The patch in {name} attends")
+    page.keyboard.press("Tab")
+    assert focus(page) == "layer 2, mean of the heads"
+    for key, head in [("ArrowRight", "head 1"), ("End", "head 2"), ("Home", "mean of the heads")]:
+        page.keyboard.press(key)
+        assert focus(page) == f"layer 2, {head}" and f"layer 2, {head};" in readout(page)
+    page.keyboard.press("ArrowUp")
+    assert focus(page).startswith("layer 1")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert focus(page).endswith("class token"), "above the first row stands the class token"
+    assert page.locator(".readout").get_attribute("aria-live") == "polite"
+
+
+def test_a_patch_is_touched_and_none_is_too_small(touch_page, visit):
+    page = visit(touch_page, PATCHES, MANY_PATCHES, width=380)
+    first = page.locator(".attn-view").nth(0)
+    first.locator(".cell").nth(1).tap()
+    assert first.locator(".readout").inner_text().startswith("The patch in row 1, column 2 attends most to")
+    first.get_by_role("button", name="layer 1, head 1").tap()
+    assert "layer 1, head 1" in first.locator(".readout").inner_text()
+    sizes = page.locator("button:visible, input[type=radio]").evaluate_all(
+        "all => all.map((node) => node.getBoundingClientRect()).map((box) => Math.min(box.width, box.height))"
+    )
+    assert len(sizes) > 200 and min(sizes) >= 24, "too small for a finger"
+    assert no_overflow(page)
+
+
+# ---- DetectionView ----
+
+def shown_boxes(page) -> list[str]:
+    return page.locator(".found:visible .tag").all_inner_texts()
+
+
+def looked(page) -> list[float]:
+    """How far each cell recedes; none where no query is chosen."""
+    return page.locator(".boxes .cell:visible").evaluate_all(
+        "all => all.map((cell) => Number(cell.style.getPropertyValue('--veil')))"
+    )
+
+
+def query_named(page, number: int):
+    return page.locator(".queries .chip", has_text=f"query {number}")
+
+
+def at(page, row: float, column: float) -> dict:
+    """A point of the image, by its pixels, as a position within the frame."""
+    frame = page.locator(".boxes .frame").bounding_box()
+    return {"x": column / 8 * frame["width"], "y": row / 8 * frame["height"]}
+
+
+def test_the_boxes_above_the_threshold_are_shown(page, visit):
+    visit(page, DETECTED)
+    assert shown_boxes(page) == ["dog: 0.60", "<cat>: 0.80", "<cat>: 0.90"], "the surest on top"
+    assert looked(page) == [] and page.locator(".object:visible").count() == 0
+    assert [text.split("\n")[-1] for text in page.locator(".queries .chip").all_inner_texts()] == [
+        "all boxes", "query 2", "query 4", "query 1", "query 3"], "the surest first"
+    assert said(page) == ("3 of 4 queries have a score of at least 0.50: “<cat>” 0.90 (query 2); "
+                             "“<cat>” 0.80 (query 4); “dog” 0.60 (query 1)")
+    box, frame = (page.locator(s).bounding_box() for s in (".found:has-text('0.90')", ".boxes .frame"))
+    assert (box["x"] - frame["x"]) / frame["width"] == pytest.approx(0.5, abs=0.02)
+    assert box["height"] / frame["height"] == pytest.approx(4.5 / 8, abs=0.02), "(top, left, bottom, right)"
+
+
+def test_the_threshold_counts_what_is_left(page, visit):
+    visit(page, DETECTED)
+    slider = page.get_by_role("slider", name="Threshold of the score")
+    for value, left, shown in [("0.85", 1, ["<cat>: 0.90"]), ("0.95", 0, []), ("0", 4, None)]:
+        slider.fill(value)
+        assert slider.get_attribute("aria-valuetext").endswith(f": {left} of 4 boxes are left")
+        assert shown is None or shown_boxes(page) == shown
+        assert page.locator(".chip.unsure").count() == 4 - left
+    assert said(page).startswith("4 of 4 queries")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".threshold .reading").inner_text() == "0.01: 4 of 4 boxes"
+
+
+def test_a_query_shows_its_box_and_where_it_looked(page, visit):
+    visit(page, DETECTED)
+    query_named(page, 2).hover()
+    assert shown_boxes(page) == ["<cat>: 0.90"] and looked(page) == [1, 0, 1, pytest.approx(2 / 3, abs=1e-3)]
+    answer, box, looks = said(page).split("\n")
+    assert answer == "Query 2 answers “<cat>” 0.90, “dog” 0.05, no object 0.05"
+    assert box == "Its box: rows 0.0 to 4.5, columns 4.0 to 8.0"
+    assert looks == "It attends most to the cells in row 1, column 2: 0.75; row 2, column 2: 0.25"
+    page.mouse.move(5, 5)
+    assert said(page).startswith("3 of 4 queries"), "nothing was chosen, so all boxes come back"
+    query_named(page, 3).click()
+    assert shown_boxes(page) == ["<cat>: 0.20"], "a query below the threshold can be asked all the same"
+    assert said(page).split("\n")[0] == "Query 3 answers no object 0.70, “<cat>” 0.20, “dog” 0.10"
+    assert "Its box: rows −2.0 to 3.0" in said(page) and said(page).endswith("It attends to no cell")
+    query_named(page, 1).click()
+    page.mouse.move(5, 5)
+    page.get_by_label("layer 2", exact=True).check()
+    assert looked(page) == [1, 0, 1, 1] and "row 1, column 2: 1.00" in said(page)
+    page.get_by_role("button", name="all boxes").click()
+    assert len(shown_boxes(page)) == 3 and looked(page) == []
+
+
+def test_the_truth_is_drawn_dashed_when_asked_for(page, visit):
+    visit(page, DETECTED)
+    page.get_by_label("show the true boxes").check()
+    box, frame = (page.locator(s).bounding_box() for s in (".object:visible", ".boxes .frame"))
+    assert (box["x"] - frame["x"]) / frame["width"] == pytest.approx(0.5, abs=0.02)
+    assert page.locator(".object:visible").evaluate("node => getComputedStyle(node).borderStyle") == "dashed"
+    assert said(page).endswith("In truth (dashed): “<cat>”")
+
+
+def test_a_box_leads_to_its_query(page, visit):
+    """Of two boxes around a point the smaller is meant: the larger can be reached beside it."""
+    visit(page, DETECTED)
+    frame = page.locator(".boxes .frame")
+    frame.hover(position=at(page, 2, 2))
+    assert said(page).startswith("Query 4")
+    frame.hover(position=at(page, 3.5, 0.5))
+    assert said(page).startswith("Query 1")
+    frame.click(position=at(page, 2, 6))
+    page.mouse.move(5, 5)
+    assert said(page).startswith("Query 2")
+    frame.click(position=at(page, 7, 1))
+    assert said(page).startswith("3 of 4 queries"), "beside all boxes a click leads back"
+
+
+def test_the_encoder_s_cells_are_asked(page, visit):
+    visit(page, DETECTED)
+    page.get_by_label("the encoder’s cells").check()
+    assert not page.locator(".queries").is_visible()
+    page.locator(".patches .cell").nth(3).click()
+    page.mouse.move(5, 5)
+    assert said(page).startswith("The cell in row 2, column 2 attends most to row 1, column 1: 1.00")
+    page.get_by_label("the object queries").check()
+    assert page.locator(".queries").is_visible() and not page.locator(".patches").is_visible()
+
+
+def test_the_keyboard_walks_through_the_queries(page, visit):
+    visit(page, DETECTED)
+    for _ in range(5):  # the panel, the threshold, the layer, the truth, the list
+        page.keyboard.press("Tab")
+    assert focus(page) == "all boxes"
+    for key, number in [("ArrowRight", 2), ("ArrowDown", 4), ("End", 3), ("ArrowRight", 3), ("ArrowLeft", 1)]:
+        page.keyboard.press(key)
+        assert said(page).startswith(f"Query {number} "), f"after {key}"
+    assert page.locator(".queries .chip[tabindex='0']").count() == 1, "the list is one stop of the Tab key"
+    assert page.locator(".queries .chip[aria-pressed=true]").inner_text().endswith("query 1")
+    page.keyboard.press("Home")
+    assert said(page).startswith("3 of 4 queries")
+    assert page.locator(".readout:visible").get_attribute("aria-live") == "polite"
+
+
+def test_boxes_are_touched(touch_page, visit):
+    page = visit(touch_page, DETECTED, width=380)
+    query_named(page, 2).tap()
+    assert said(page).startswith("Query 2")
+    frame = page.locator(".boxes .frame").bounding_box()
+    page.touchscreen.tap(frame["x"] + frame["width"] / 4, frame["y"] + frame["height"] / 4)
+    assert said(page).startswith("Query 4")
+    sizes = page.locator(".queries .chip").evaluate_all("all => all.map((chip) => chip.offsetHeight)")
+    assert min(sizes) >= 24 and no_overflow(page)
+
+
 # ---- DecodingView ----
 
 def candidates(page) -> list[str]:
@@ -786,6 +1070,15 @@ def test_no_page_is_wider_than_its_screen(page, visit, width):
     assert no_overflow(page)
 
 
+def test_no_picture_is_wider_than_its_screen(page, visit):
+    """Many patches, none smaller than a finger needs: on a narrow screen they scroll inside the view."""
+    visit(page, PATCHES, MANY_PATCHES, DETECTED)
+    for width in (1200, 620, 380, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert no_overflow(page), f"{width} pixels"
+    assert page.locator(".wide").nth(1).evaluate("node => node.scrollWidth > node.clientWidth")
+
+
 def luminance_of(rgb: str) -> float:
     """Of a computed colour, rgb(...) in 255ths or color(srgb ...) in parts of one."""
     values = [float(x) for x in re.findall(r"[\d.]+", rgb.replace("srgb", ""))[:3]]
@@ -837,15 +1130,32 @@ TEXTS = """ground => {
 }"""
 
 
+def assert_readable(found, expected: set[str]):
+    """Of every text in `found`, which must hold the expected ones, the contrast is at least 4.5."""
+    assert expected <= {text for text, *_ in found}
+    for text, *pair in found:
+        low, high = sorted(map(luminance, pair))
+        contrast = (high + 0.05) / (low + 0.05)
+        assert contrast >= 4.5, f"{text!r} has a contrast of {contrast:.1f}"
+
+
 @pytest.mark.parametrize(("colours", "ground"), [(LIGHT, [1, 1, 1]), (DARK, [18 / 255] * 3)])
 def test_every_text_of_a_transformer_s_views_can_be_read(page, visit, colours, ground):
     visit(page, HEADS, DECODING, colours=colours)
     page.get_by_role("button", name="Next step").click()
     page.wait_for_timeout(200)  # until the transitions have ended
-    found = page.evaluate(TEXTS, ground)
-    seen = {text for text, *_ in found}
-    assert {"Six heads, one sentence", "head 1", "Layer 1, head 1", "chat", "chosen", "k v"} <= seen
-    for text, *pair in found:
-        low, high = sorted(map(luminance, pair))
-        contrast = (high + 0.05) / (low + 0.05)
-        assert contrast >= 4.5, f"{text!r} has a contrast of {contrast:.1f}"
+    expected = {"Six heads, one sentence", "head 1", "Layer 1, head 1", "chat", "chosen", "k v"}
+    assert_readable(page.evaluate(TEXTS, ground), expected)
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(LIGHT, [1, 1, 1]), (DARK, [18 / 255] * 3)])
+def test_every_text_of_the_views_of_images_can_be_read(page, visit, colours, ground):
+    """Also where the class token has all the weight, and where a query is below the threshold."""
+    visit(page, PATCHES, DETECTED, colours=colours)
+    page.get_by_role("button", name="layer 1, head 1").click()
+    page.locator(".cell[aria-label='row 2, column 2']").first.click()
+    page.get_by_label("show the true boxes").check()
+    # The numbers in the cells stand on the picture, with a dark edge around each.
+    page.locator(".cell").evaluate_all("all => all.forEach((cell) => { cell.textContent = ''; })")
+    expected = {"class token", "1.00", "head 1", "query 3", "0.50: 3 of 4 boxes", "the encoder’s cells"}
+    assert_readable(page.evaluate(TEXTS, ground), expected)

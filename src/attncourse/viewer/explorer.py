@@ -12,9 +12,12 @@ from torch import Tensor
 
 from attncourse import attention
 from attncourse.viewer.attention_view import AttentionView
+from attncourse.viewer.detection_view import DetectionView, pixel_boxes
 from attncourse.viewer.document_view import DocumentView
 from attncourse.viewer.heads_view import HeadMaps, HeadsView
 from attncourse.viewer.image_view import ImageAttentionView
+from attncourse.viewer.patch_view import PatchView, square_grid
+from attncourse.viewer.places import checked_image
 from attncourse.viewer.plots import figure_html, plane
 from attncourse.viewer.publish import publish
 
@@ -349,6 +352,134 @@ def _picture(look, held: dict[int, str], specimen: int, system: str) -> str:
         weights = torch.zeros(len(words), 1)
     view = ImageAttentionView(image, words, weights, title=system)
     return f"<p>{escape(sentence)}</p>" + view._repr_html_()
+
+
+def patch_explorer(model, images: Tensor, labels: Sequence[int], *, class_token: bool = True) -> None:
+    """Choose an image, push it by some pixels, and see what a Vision Transformer says and where a head looks.
+
+    Args:
+        model: a `VisionTransformer` in evaluation mode: `model(images)` are the logits, and
+            `model.attention_maps(images)` the weights (batch, layers, heads, tokens, tokens).
+        images: (images, channels, height, width), from 0 to 1.
+        labels: what each of them shows.
+        class_token: whether the model's token 0 is one that stands for no patch.
+    """
+    if not len(images) or len(images) != len(labels):
+        raise ValueError(
+            f"images holds {len(images)} images for {len(labels)} labels: one for each, and at least one"
+        )
+    widgets = _widgets()
+    with torch.no_grad():
+        layers, heads = model.attention_maps(images[:1]).shape[1:3]
+    most = max(1, images.shape[-1] // 4)
+    image = widgets.IntSlider(value=0, min=0, max=len(images) - 1, description="image")
+    right = widgets.IntSlider(value=0, min=-most, max=most, description="push right")
+    down = widgets.IntSlider(value=0, min=-most, max=most, description="push down")
+    layer = widgets.Dropdown(options=list(range(1, layers + 1)), value=layers, description="layer")
+    head = widgets.Dropdown(options=[("mean of all", None), *[(str(h + 1), h) for h in range(heads)]],
+                            description="head")
+    output = widgets.Output()
+
+    def answer(_=None):
+        pushed = _pushed(images[image.value], down.value, right.value)
+        with torch.no_grad():
+            odds = model(pushed[None])[0].softmax(-1)
+            maps = model.attention_maps(pushed[None])[0, layer.value - 1]
+        maps = maps.mean(0, keepdim=True) if head.value is None else maps[[head.value]]
+        said = odds.argmax().item()
+        view = PatchView(
+            pushed, maps[None], class_token=class_token, prediction=f"{said} ({odds[said]:.2f})",
+            label=str(int(labels[image.value])), title=f"Layer {layer.value}, head: {head.label}",
+        )
+        output.outputs = (_shown(view._repr_html_()),)
+
+    for control in (image, right, down, layer, head):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([image, right, down, layer, head, output]))
+
+
+def _pushed(image: Tensor, down: int, right: int) -> Tensor:
+    """An image (channels, height, width) some pixels further; what leaves is lost, what enters is black."""
+    pushed = image.roll((down, right), (-2, -1))
+    for amount, dim in ((down, -2), (right, -1)):
+        size = pushed.shape[dim]
+        edge = slice(0, amount) if amount > 0 else slice(size + amount, size)
+        pushed.transpose(dim, -1)[..., edge] = 0
+    return pushed
+
+
+def detection_explorer(
+    model,
+    scenes: Tensor,
+    classes: Sequence[str],
+    things: Mapping[str, Tensor],
+) -> None:
+    """Choose a scene, put one more thing into it and move that about: the model detects anew each time.
+
+    Args:
+        model: a `DETR` in evaluation mode: `model(images)` has `logits` (batch, queries, classes + 1) and
+            `boxes` (batch, queries, 4) as (cx, cy, w, h) in shares of the image, and
+            `model.attention_maps(images)` has `decoder` (batch, layers, heads, queries, cells) and `encoder`
+            (batch, layers, heads, cells, cells).
+        scenes: (scenes, channels, height, width), from 0 to 1.
+        classes: their names, without "no object".
+        things: {name: (channels, height, width)}, small pictures, white on black, that can be added.
+    """
+    if not len(scenes):
+        raise ValueError("scenes is empty: give at least one to begin with")
+    if not things:
+        raise ValueError("things is empty: give at least one that can be put into a scene")
+    widgets = _widgets()
+    scene = widgets.IntSlider(value=0, min=0, max=len(scenes) - 1, description="scene")
+    thing = widgets.Dropdown(options=["(nothing)", *things], description="add")
+    across, down = (
+        widgets.IntSlider(value=50, min=0, max=100, description=name, continuous_update=False)
+        for name in ("across, %", "down, %")
+    )
+    threshold = widgets.FloatSlider(value=0.5, min=0, max=1, step=0.05, description="score from")
+    output = widgets.Output()
+
+    def answer(_=None):
+        image = scenes[scene.value]
+        if thing.value in things:
+            image = _with(image, things[thing.value], down.value / 100, across.value / 100)
+        output.outputs = (_shown(_detected(model, image, classes, threshold.value)),)
+
+    for control in (scene, thing, across, down, threshold):
+        control.observe(answer, "value")
+    answer()
+    _publish(widgets.VBox([scene, thing, across, down, threshold, output]))
+
+
+def _with(scene: Tensor, thing: Tensor, down: float, across: float) -> Tensor:
+    """A scene with one more thing at a share of the way; where both have ink, the brighter one shows."""
+    scene = scene.clone()
+    height, width = thing.shape[-2:]
+    top, left = round(down * (scene.shape[-2] - height)), round(across * (scene.shape[-1] - width))
+    under = scene[:, top : top + height, left : left + width]
+    under.copy_(torch.maximum(under, thing.to(scene)))
+    return scene
+
+
+def _detected(model, image: Tensor, classes: Sequence[str], threshold: float) -> str:
+    """The HTML that answers one image."""
+    with torch.no_grad():
+        found, maps = model(image[None]), model.attention_maps(image[None])
+    probabilities = found.logits[0].softmax(-1)
+    decoder = maps.decoder[0].mean(1)  # (layers, queries, cells)
+    grid = square_grid(decoder.shape[-1], checked_image(image))
+    if grid is None:
+        raise ValueError(
+            f"scenes are {image.shape[-2]} by {image.shape[-1]} pixels, which {decoder.shape[-1]} square "
+            "cells do not fill"
+        )
+    view = DetectionView(
+        image, pixel_boxes(found.boxes[0], image), classes, probabilities,
+        {f"layer {i + 1}": layer.unflatten(-1, grid) for i, layer in enumerate(decoder)},
+        encoder_weights=maps.encoder[0], threshold=threshold, title="What the queries find",
+    )
+    return view._repr_html_()
 
 
 def _scores(keys: int) -> dict[str, torch.nn.Module]:
