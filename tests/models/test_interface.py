@@ -42,7 +42,8 @@ MODELS = {
 KINDS = ["RNNSearch", "Seq2Seq, last", "LuongTranslator, general", "LuongTranslator, local-m",
          "Transformer, post, sinusoid"]
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+# Sums in another order differ in the last digits, by more on some processors than on others.
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 ROWS = [[4, 5, 6, 7, 8], [9, 10], [], [5, 4, 7]]
 
 

@@ -1,5 +1,6 @@
 """Corpora, and the one vocabulary and batching code that all of them share."""
 
+from attncourse.data.cifar import cifar10_corpus
 from attncourse.data.copying import copying_corpus
 from attncourse.data.detection import (
     BoxedBatch,
@@ -18,6 +19,7 @@ from attncourse.data.documents import (
     collate_documents,
     documents_corpus,
 )
+from attncourse.data.images import ImageBatches, ImageCorpus, LabelledImages, digits_corpus
 from attncourse.data.multi30k import multi30k_corpus
 from attncourse.data.pairs import Alignment, Batch, Batches, Corpus, Pair, collate
 from attncourse.data.pronunciation import describe_pronunciation, pronunciation_corpus
@@ -40,6 +42,9 @@ __all__ = [
     "DocumentBatches",
     "DocumentCorpus",
     "END",
+    "ImageBatches",
+    "ImageCorpus",
+    "LabelledImages",
     "PAD",
     "Pair",
     "START",
@@ -48,6 +53,7 @@ __all__ = [
     "UNKNOWN",
     "Vocabulary",
     "boxed_scenes",
+    "cifar10_corpus",
     "coco_images",
     "collate",
     "collate_boxed",
@@ -56,6 +62,7 @@ __all__ = [
     "copying_corpus",
     "cut_sentences",
     "describe_pronunciation",
+    "digits_corpus",
     "documents_corpus",
     "make_scenes",
     "multi30k_corpus",

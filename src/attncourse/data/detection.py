@@ -49,6 +49,13 @@ class BoxedBatch(NamedTuple):
     images: Float[Tensor, "batch channels side side"]
     objects: tuple[Objects, ...]
 
+    def present(self, classes: int) -> Float[Tensor, "batch classes"]:
+        """1 where an image shows a class, and 0: all that is known of an image which only has labels."""
+        present = torch.zeros(len(self.images), classes, device=self.images.device)
+        for row, shown in enumerate(self.objects):
+            present[row, shown.labels] = 1.0
+        return present
+
     def to(self, device: torch.device | str) -> "BoxedBatch":
         """The same batch on another device."""
         return BoxedBatch(self.images.to(device), tuple(shown.to(device) for shown in self.objects))
@@ -189,28 +196,36 @@ def coco_images(
         The images, in the order of the file, and the names of the labels.
 
     Raises:
-        ValueError: not such a file, or an annotation of an image or a category that the file does not name.
+        ValueError: not such a file, an annotation of an image or a category that the file does not name, or
+            one whose box is not four numbers.
         FileNotFoundError: an image is not in the folder.
     """
     try:
-        parts = json.loads(Path(annotations).read_text("utf8"))
-        images, marks, categories = (parts[name] for name in ("images", "annotations", "categories"))
+        marks_of, label_of, names = _read_annotations(Path(annotations))
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"annotations {annotations} is not a COCO file of instances, a JSON object with "
                          f"images, annotations and categories ({error!r})") from error
+    boxed = [_read_image(Path(folder) / name, marks, label_of, side, grey) for name, marks in marks_of]
+    return boxed, names
+
+
+def _read_annotations(path: Path) -> tuple[list[tuple[str, list[dict]]], dict[int, int], tuple[str, ...]]:
+    """Each image's file with its annotations, the label of each category id, and the labels' names."""
+    parts = json.loads(path.read_text("utf8"))
+    images, marks, categories = (parts[name] for name in ("images", "annotations", "categories"))
     categories = sorted(categories, key=lambda category: category["id"])
     label_of = {category["id"]: label for label, category in enumerate(categories)}
     marks_of: dict[int, list[dict]] = {image["id"]: [] for image in images}
     for mark in marks:
         if mark["image_id"] not in marks_of or mark["category_id"] not in label_of:
-            raise ValueError(f"annotations {annotations}: the annotation {mark.get('id')} names image "
+            raise ValueError(f"annotations {path}: the annotation {mark.get('id')} names image "
                              f"{mark['image_id']} and category {mark['category_id']}; it must list both")
+        if len(mark["bbox"]) != 4:
+            raise ValueError(f"annotations {path}: the annotation {mark.get('id')} has the bbox "
+                             f"{mark['bbox']}; it must be (left, top, width, height)")
         marks_of[mark["image_id"]].append(mark)
-    boxed = [
-        _read_image(Path(folder) / image["file_name"], marks_of[image["id"]], label_of, side, grey)
-        for image in images
-    ]
-    return boxed, tuple(category["name"] for category in categories)
+    files = [(image["file_name"], marks_of[image["id"]]) for image in images]
+    return files, label_of, tuple(category["name"] for category in categories)
 
 
 def _read_image(path: Path, marks: list[dict], label_of: dict[int, int], side: int, grey: bool) -> BoxedImage:

@@ -4,6 +4,7 @@ Carion et al. 2020, "End-to-end object detection with Transformers". The positio
 keys in every layer; what is read carries none.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from attncourse.attention import GridPositions, MultiHeadAttention
 from attncourse.models.set_prediction import Detected
-from attncourse.models.transformer import Encoder, FeedForward, Residual
+from attncourse.models.transformer import NORMS, Encoder, FeedForward, Residual, _check_choice
 
 
 class CellBackbone(nn.Module):
@@ -42,6 +43,11 @@ class CellBackbone(nn.Module):
         """The features of the cells."""
         return self.layers(images)
 
+    def label(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch labels"]:
+        """A logit for each label of the whole image, as in `CellAnnotator`: the cells' soft maximum."""
+        cells = self.labels(self.layers(images)).flatten(2)
+        return cells.logsumexp(-1) - math.log(cells.shape[-1])
+
 
 class QueryLayer(nn.Module):
     """Objects ask one another, then the image; feed-forward. No mask, no order: all at the same time.
@@ -52,6 +58,7 @@ class QueryLayer(nn.Module):
 
     def __init__(self, width: int, heads: int, inner: int, *, dropout: float, norm: str):
         super().__init__()
+        _check_choice("norm", norm, NORMS)
         self.inside = MultiHeadAttention(width, heads, dropout=dropout)
         self.between = MultiHeadAttention(width, heads, dropout=dropout)
         self.feed_forward = FeedForward(width, inner, dropout, nn.ReLU)
@@ -106,13 +113,14 @@ class DETR(nn.Module):
         classes: kinds of objects; "no object" is one more, the last.
         width: d of the Transformer, a multiple of 4.
         heads: of every attention.
-        encoder_layers, decoder_layers: how many.
+        encoder_layers, decoder_layers: how many; the encoder may have none.
         inner: width of the feed-forward layers' middle.
         queries: the most objects an image can have.
         dropout, norm: as in `EncoderLayer`.
 
     Raises:
-        ValueError: a width or number of heads that does not fit, or an unknown norm.
+        ValueError: a width or number of heads that does not fit, an unknown norm, no class, no decoder layer,
+            or no query.
     """
 
     def __init__(
@@ -131,6 +139,10 @@ class DETR(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
+        least_one = {"classes": classes, "decoder_layers": decoder_layers, "queries": queries}
+        for name, number in least_one.items():
+            if number < 1:
+                raise ValueError(f"{name} is {number}: it must be at least 1")
         self.backbone = backbone
         self.narrow = nn.Conv2d(features, width, 1)
         self.positions = GridPositions(width)
@@ -171,7 +183,11 @@ class DETR(nn.Module):
             between.append(weights)
         if not need_weights:
             return known, None
-        return known, DetectionMaps(torch.stack(inside, dim=1), torch.stack(between, dim=1))
+        between = torch.stack(between, dim=1)
+        batch, _, heads, _, count = between.shape
+        # Without an encoder there are 0 layers of maps.
+        inside = torch.stack(inside, dim=1) if inside else between.new_zeros(batch, 0, heads, count, count)
+        return known, DetectionMaps(inside, between)
 
     def _answer(self, x: Float[Tensor, "batch queries width"]) -> Detected:
         x = self.decoder_norm(x)

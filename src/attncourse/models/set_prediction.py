@@ -80,6 +80,7 @@ def match(detected: Detected, objects: Sequence[Objects], weights: Weights = WEI
     Raises:
         ValueError: a prediction that is not finite, a label that is none of the classes, a box that is not
             one, more objects than queries, or another number of images.
+        TypeError: labels that are not integers.
     """
     from scipy.optimize import linear_sum_assignment  # takes a third of a second to import
 
@@ -108,7 +109,7 @@ def set_loss(
     The answers of the earlier layers are matched anew, and cost the same.
 
     Raises:
-        ValueError: as `match` does.
+        ValueError, TypeError: as `match` does.
     """
     last = _one_layer(detected, objects, no_object, weights)
     total = sum(
@@ -159,10 +160,18 @@ def _check(detected: Detected, objects: Sequence[Objects]) -> None:
     if not finite.all():
         raise ValueError(f"detected holds a non-finite prediction for image {int((~finite).nonzero()[0])}: "
                          "nothing can be matched; has the training diverged?")
+    turned = (detected.boxes[..., 2:] < 0).flatten(1).any(1)
+    if turned.any():
+        raise ValueError(f"detected holds a box of negative width or height for image "
+                         f"{int(turned.nonzero()[0])}: boxes are (cx, cy, w, h); does the model end with a "
+                         "sigmoid?")
     for image, (labels, boxes) in enumerate(objects):
-        if len(labels) != len(boxes):
-            raise ValueError(f"objects[{image}] has {len(labels)} labels and {len(boxes)} boxes: "
-                             "every object needs one of each")
+        if labels.dtype != torch.int64:
+            raise TypeError(f"objects[{image}] has labels of {labels.dtype}: they must be torch.int64, also "
+                            "where there are none")
+        if labels.dim() != 1 or boxes.shape != (len(labels), 4):
+            raise ValueError(f"objects[{image}] has labels of shape {tuple(labels.shape)} and boxes of shape "
+                             f"{tuple(boxes.shape)}: they must be (objects) and (objects, 4), one box each")
         if len(labels) > queries:
             raise ValueError(f"objects[{image}] shows {len(labels)} objects and the model has {queries} "
                              "queries: build it with more")
