@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncourse.attention import causal_mask, padding_mask
+from attncourse.attention import MultiHeadAttention, causal_mask, padding_mask, window_mask
 
 
 def test_padding_mask_shows_the_real_positions():
@@ -36,9 +36,48 @@ def test_causal_mask_is_aligned_at_the_last_key(queries, more):
     )
 
 
+def test_a_window_shows_the_neighbours():
+    assert window_mask(4, 4, 1).int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+    assert window_mask(4, 4, 1, causal=True).int().tolist() == [
+        [1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    assert torch.equal(window_mask(3, 3, 0), torch.eye(3, dtype=torch.bool)), "its own place is visible"
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 8), st.booleans())
+def test_a_window_is_measured_from_the_place_of_each_query(queries, more, reach, causal):
+    """The last query stands at the last key: counted from the first key, the window would lie too early."""
+    keys = queries + more
+    expected = [[-reach <= key - (query + more) <= (0 if causal else reach) for key in range(keys)]
+                for query in range(queries)]
+    mask = window_mask(queries, keys, reach, causal=causal)
+    assert mask.shape == (queries, keys) and mask.tolist() == expected
+    assert torch.equal(mask, window_mask(keys, keys, reach, causal=causal)[more:]), (
+        "a step over a cache must equal the full pass's last rows"
+    )
+
+
+def test_a_window_that_reaches_everything_hides_nothing():
+    assert window_mask(4, 6, 6).all()
+    assert torch.equal(window_mask(4, 6, 6, causal=True), causal_mask(4, 6))
+
+
+@pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_nothing_outside_the_window_reaches_the_output(causal, need_weights):
+    """The mask in use: the gradient of one place is exactly 0 beyond the window, and is there inside it."""
+    torch.manual_seed(0)
+    layer, mask = MultiHeadAttention(8, 2), window_mask(7, 7, 2, causal=causal)
+    for t in range(7):
+        x = torch.randn(1, 7, 8)
+        memory = x.clone().requires_grad_()
+        layer(x, memory, memory, mask=mask, need_weights=need_weights).context[:, t].sum().backward()
+        assert torch.equal((memory.grad[0] != 0).any(-1), mask[t]), f"place {t} reads another window"
+
+
 def test_masks_are_made_where_the_data_is():
     """No silent trip to the CPU."""
-    assert causal_mask(2, 2, device=torch.device("meta")).device.type == "meta"
+    meta = torch.device("meta")
+    assert causal_mask(2, 2, device=meta).is_meta and window_mask(2, 2, 1, device=meta).is_meta
 
 
 @pytest.mark.parametrize(
@@ -50,6 +89,11 @@ def test_masks_are_made_where_the_data_is():
         (lambda: padding_mask(torch.tensor([1.0]), 3), TypeError, ["lengths", "float32", "integers"]),
         (lambda: causal_mask(3, 2), ValueError, ["queries", "3", "keys", "2"]),
         (lambda: causal_mask(-1, 2), ValueError, ["queries", "-1"]),
+        (lambda: window_mask(3, 2, 1), ValueError, ["queries", "3", "keys", "2"]),
+        (lambda: window_mask(2, -1, 1), ValueError, ["keys", "-1"]),
+        (lambda: window_mask(2, 2, -1), ValueError, ["reach", "-1", "at least 0"]),
+        (lambda: window_mask(2, 2, 1.5), TypeError, ["reach", "1.5", "whole"]),
+        (lambda: window_mask(2, 2, True), TypeError, ["reach", "True", "whole"]),
     ],
 )
 def test_bad_input_is_named(make, error, words):

@@ -1,4 +1,4 @@
-"""Positions: the published sines, a table that grows, a table that is learned, and angles that differ."""
+"""Positions: the published sines, a table that grows, a learned one, a grid, and angles that differ."""
 
 import cmath
 import copy
@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from attncourse.attention import LearnedPositions, SinusoidPositions, rotate
+from attncourse.attention import GridPositions, LearnedPositions, SinusoidPositions, rotate
 
 
 def data(*shape, seed=1, dtype=torch.float64):
@@ -127,6 +127,66 @@ def test_a_sequence_longer_than_the_table_is_named(count, first):
         LearnedPositions(4, longest=6)(count, first)
     words = [f"{first + count} positions", "6 were learned", "longest"]
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+# --- A grid ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 2), (2, 5)])
+@pytest.mark.parametrize("width", [4, 12])
+def test_every_number_of_a_cell_is_that_of_the_formula(width, rows, columns):
+    """Half a vector for the row, half for the column; counted from 1, the last is at 2 pi; i counts pairs."""
+    table, half = GridPositions(width)(rows, columns), width // 2
+    assert table.shape == (rows * columns, width) and table.dtype == torch.float32
+    for row, column, j in itertools.product(range(rows), range(columns), range(width)):
+        share = (row + 1) / rows if j < half else (column + 1) / columns
+        angle = 2 * math.pi * share / 10000 ** (2 * (j % half // 2) / half)
+        expected = math.cos(angle) if j % 2 else math.sin(angle)
+        found = table[row * columns + column, j].item()
+        assert found == pytest.approx(expected, abs=1e-6), f"row {row}, column {column}, number {j}"
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 7), (4, 9), (20, 3)])
+def test_the_grid_is_hugging_face_s(rows, columns):
+    """Theirs is divided by the number of cells + 1e-6."""
+    from transformers.models.detr.modeling_detr import DetrSinePositionEmbedding
+
+    shape = torch.Size([1, 16, rows, columns])
+    [theirs] = DetrSinePositionEmbedding(8, normalize=True)(shape, "cpu", torch.float32)
+    found = GridPositions(16)(rows, columns)
+    torch.testing.assert_close(found, theirs.flatten(1).T, rtol=0, atol=1e-4)
+
+
+def test_rows_fill_the_first_half_and_columns_the_second():
+    """Both say the same of the same share, so a grid turned over has its halves exchanged."""
+    grid = GridPositions(8)(3, 5).view(3, 5, 8)
+    assert torch.equal(grid[..., :4], grid[:, :1, :4].expand(3, 5, 4)), "the column changes the first half"
+    assert torch.equal(grid[..., 4:], grid[:1, :, 4:].expand(3, 5, 4)), "the row changes the second half"
+    turned = GridPositions(8)(5, 3).view(5, 3, 8).transpose(0, 1)
+    torch.testing.assert_close(turned.roll(4, dims=-1), grid)
+
+
+def test_a_place_is_its_share_of_the_image():
+    """Twice as many cells: every second one ends where a large one did."""
+    small, large = GridPositions(8)(3, 4).view(3, 4, 8), GridPositions(8)(6, 8).view(6, 8, 8)
+    torch.testing.assert_close(large[1::2, 1::2], small)
+
+
+def test_all_cells_differ():
+    assert torch.cdist(GridPositions(64)(8, 8), GridPositions(64)(8, 8)).add(torch.eye(64)).min() > 0.1
+
+
+def test_a_grid_has_no_weights_and_is_made_where_it_is_needed():
+    positions = GridPositions(8)
+    assert not positions.state_dict() and not list(positions.parameters())
+    assert positions(2, 3, device="meta").is_meta
+    torch.testing.assert_close(positions(2, 3, device=torch.device("cpu")), positions(2, 3))
+
+
+@pytest.mark.parametrize("width", [-4, 0, 2, 6, 9])
+def test_a_width_that_is_no_multiple_of_four_is_named(width):
+    with pytest.raises(ValueError, match=f"width is {width}: it must be a multiple of 4"):
+        GridPositions(width)
 
 
 # --- Rotary ------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The mechanisms: pure tensor code that knows nothing of models, data or plots."""
 
+from attncourse.attention.atlas import ATLAS, SIZES, Mechanism, Sizes, cost_table, equation_table, mechanism
+from attncourse.attention.blockwise import attend_blockwise
 from attncourse.attention.equation import Attended, attend, masked_softmax
 from attncourse.attention.hard import (
     Chosen,
@@ -10,8 +12,9 @@ from attncourse.attention.hard import (
     reward_to_go,
     score_function_loss,
 )
+from attncourse.attention.linear import LinearAttention, LinearScore, LinearState, feature_map, linear_attend
 from attncourse.attention.local import LocalAttention, Window
-from attncourse.attention.masks import causal_mask, padding_mask
+from attncourse.attention.masks import causal_mask, padding_mask, window_mask
 from attncourse.attention.multi_head import KeysValues, MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling, hop_penalty
 from attncourse.attention.positions import GridPositions, LearnedPositions, SinusoidPositions, rotate
@@ -29,6 +32,7 @@ from attncourse.attention.scores import (
 from attncourse.attention.table import score_table
 
 __all__ = [
+    "ATLAS",
     "AdditiveScore",
     "Attended",
     "AttentionPooling",
@@ -42,23 +46,36 @@ __all__ = [
     "HardAttention",
     "KeysValues",
     "LearnedPositions",
+    "LinearAttention",
+    "LinearScore",
+    "LinearState",
     "LocalAttention",
     "LocationScore",
+    "Mechanism",
     "MovingAverage",
     "MultiHeadAttention",
+    "SIZES",
     "ScaledDotScore",
     "SinusoidPositions",
+    "Sizes",
     "Window",
     "attend",
+    "attend_blockwise",
     "causal_mask",
+    "cost_table",
     "entropy",
+    "equation_table",
+    "feature_map",
     "hop_penalty",
+    "linear_attend",
     "log_probability",
     "masked_softmax",
+    "mechanism",
     "padding_mask",
     "project_keys",
     "reward_to_go",
     "rotate",
     "score_function_loss",
     "score_table",
+    "window_mask",
 ]

@@ -49,9 +49,47 @@ def causal_mask(
     Raises:
         ValueError: a negative number, or more queries than keys (the first would see nothing).
     """
+    check_order(queries, keys)
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
+def window_mask(
+    queries: int, keys: int, reach: int, *, causal: bool = False, device: torch.device | None = None
+) -> Bool[Tensor, "queries keys"]:
+    """True where a key lies at most `reach` places from the query: a window that slides along.
+
+    Its width w is 2 reach + 1 (Beltagy et al. 2020, section 3.1, count w without the query itself). As with
+    `causal_mask`, the last query stands at the last key. A mask hides scores and does not save them: the cost
+    stays that of all keys, unless the window is gathered, as `LocalAttention` does.
+
+    Args:
+        queries, keys: how many.
+        reach: places to each side; 0 leaves a query its own place.
+        causal: only the side that lies before the query, and its own place: reach + 1 keys.
+        device: where the mask is needed.
+
+    Raises:
+        TypeError: a reach that is not a whole number.
+        ValueError: a negative number, or more queries than keys.
+    """
+    check_order(queries, keys)
+    if isinstance(reach, bool) or not isinstance(reach, int):
+        raise TypeError(f"reach is {reach!r}: it must be a whole number of places")
+    if reach < 0:
+        raise ValueError(f"reach is {reach}: it must be at least 0, which is the query's own place")
+    own = keys - queries  # the place of the first query
+    ahead = 0 if causal else reach
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(own - reach).tril(own + ahead)
+
+
+def check_order(queries: int, keys: int) -> None:
+    """Refuse numbers with which the last query cannot stand at the last key; builds no mask.
+
+    Raises:
+        ValueError: a negative number, or more queries than keys (the first would see nothing).
+    """
     if queries < 0 or keys < 0:
         raise ValueError(f"queries = {queries}, keys = {keys}: neither may be negative")
     if queries > keys:
         raise ValueError(f"queries = {queries} exceeds keys = {keys}: with the last query at the last key, "
                          "the first query would have nothing to attend; give at least as many keys")
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)

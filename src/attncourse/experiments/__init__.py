@@ -9,6 +9,9 @@ from attncourse.experiments import (
     chapter06,
     chapter07,
     chapter08,
+    chapter09,
+    chapter10,
+    chapter11,
     heads,
     longer_inputs,
     pretrained_heads,
@@ -17,7 +20,7 @@ from attncourse.experiments.results import CHECKOUT, Experiment, Results, Spread
 
 _MODULES = (
     chapter01, chapter02, chapter03, chapter04, chapter05, chapter06, longer_inputs, chapter07, heads,
-    pretrained_heads, chapter08,
+    pretrained_heads, chapter08, chapter09, chapter10, chapter11,
 )
 _ALL = {experiment.name: experiment for module in _MODULES for experiment in module.EXPERIMENTS}
 

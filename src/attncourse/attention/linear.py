@@ -1,0 +1,239 @@
+"""Linear attention: keys and values are summed before any query comes, and every query reads the same sum.
+
+    sum_j (phi(q)^T phi(k_j)) v_j  =  (sum_j v_j phi(k_j)^T) phi(q)
+
+On the left every query meets every key. On the right they meet once, in a matrix of d_v x d_k numbers,
+however many keys there are. That takes a score that is a product of two features, where the softmax has
+exp(q^T k). Katharopoulos et al. 2020, "Transformers are RNNs".
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attncourse.attention.equation import Attended, attend
+from attncourse.attention.masks import causal_mask, check_order
+from attncourse.attention.multi_head import _check_split
+
+BLOCK = 64  # positions that a causal reading takes in one product
+
+
+def feature_map(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """phi(x) = elu(x) + 1, always positive (Katharopoulos et al. 2020, eq. 7); in float32 at least.
+
+    That is x + 1 above 0 and exp(x) below. Written so, a small feature is not lost in adding the 1.
+    """
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+
+
+class LinearScore(nn.Module):
+    """The score  ln phi(q)^T phi(k):  with it, `attend` *is* linear attention, at the price of all pairs.
+
+    The softmax takes the logarithm away again: weights are phi(q)^T phi(k), divided by their sum (eq. 4).
+    """
+
+    formula = r"\ln \phi(q)^\top \phi(k)"
+    cost = "d"
+
+    def forward(
+        self, query: Float[Tensor, "*batch queries d"], key: Float[Tensor, "*batch keys d"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        matched = feature_map(query) @ feature_map(key).transpose(-2, -1)
+        return matched.clamp(min=torch.finfo(matched.dtype).tiny).log()
+
+
+class LinearState(NamedTuple):
+    """All that linear attention keeps of the keys and values it has met: two sums (eq. 10 and 11).
+
+    Shapes: memory S (*batch, d_k, d_v); total Z (*batch, d_k). Neither grows with the number of keys.
+    """
+
+    memory: Float[Tensor, "*batch d_k d_v"]
+    total: Float[Tensor, "*batch d_k"]
+
+    @classmethod
+    def of(
+        cls, features: Float[Tensor, "*batch keys d_k"], value: Float[Tensor, "*batch keys d_v"]
+    ) -> "LinearState":
+        """S = sum_j phi(k_j) v_j^T and Z = sum_j phi(k_j), given the features phi(k_j) of the keys.
+
+        Raises:
+            ValueError: features and values differ in number.
+        """
+        if features.shape[-2] != value.shape[-2]:
+            raise ValueError(f"features are those of {features.shape[-2]} keys and value holds "
+                             f"{value.shape[-2]} vectors: every key needs exactly one value")
+        return cls(features.transpose(-2, -1) @ value, features.sum(-2))
+
+    def followed_by(
+        self, features: Float[Tensor, "*batch keys d_k"], value: Float[Tensor, "*batch keys d_v"]
+    ) -> "LinearState":
+        """The state after more keys and values: it is as large as before."""
+        return LinearState(*(a + b for a, b in zip(self, LinearState.of(features, value), strict=True)))
+
+    def read(self, features: Float[Tensor, "*batch queries d_k"]) -> Float[Tensor, "*batch queries d_v"]:
+        """S^T phi(q) / Z^T phi(q), given the features phi(q) of the queries (eq. 12); 0 before any key."""
+        return _divide(features @ self.memory, features @ self.total[..., None])
+
+
+def linear_attend(
+    query: Float[Tensor, "*batch queries d"],
+    key: Float[Tensor, "*batch keys d"],
+    value: Float[Tensor, "*batch keys d_v"],
+    *,
+    mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
+    causal: bool = False,
+    need_weights: bool = True,
+) -> Attended:
+    """Attention with weights phi(q)^T phi(k), divided by their sum (Katharopoulos et al. 2020, eq. 4 to 12).
+
+    Args:
+        query, key, value: as for `attend`; queries and keys of one width.
+        mask: boolean, True = may be attended, the same for every query: they all read one sum.
+        causal: hide from each query the keys after it; the last query is aligned with the last key.
+        need_weights: with them every pair is computed; without, the cost grows with the number of keys only.
+
+    Returns:
+        The context, and the weights (*batch, queries, keys) or None.
+
+    Raises:
+        ValueError: a shape that does not fit, or a mask that differs from query to query.
+        TypeError: the mask is not boolean.
+    """
+    _check(query, key, value, mask, causal)
+    q, k = feature_map(query), feature_map(key)
+    precise = value.to(q.dtype)
+    if need_weights:
+        order = causal_mask(query.shape[-2], key.shape[-2], device=key.device) if causal else None
+        both = order if mask is None else mask if order is None else mask & order
+        read = attend(query.to(q.dtype), key.to(q.dtype), precise, score=LinearScore(), mask=both)
+        return Attended(read.context.to(value.dtype), read.weights.to(query.dtype))
+    if mask is not None:
+        k = k.masked_fill(~_down_the_keys(mask), 0.0)  # a key without features is in no sum
+    context = _in_order(q, k, precise) if causal else LinearState.of(k, precise).read(q)
+    return Attended(context.to(value.dtype), None)
+
+
+def _in_order(q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "*batch queries d_v"]:
+    """Causal reading, block by block: pairs are met inside a block, everything before it is in the state."""
+    before = k.shape[-2] - q.shape[-2]
+    state = LinearState.of(k[..., :before, :], v[..., :before, :])
+    contexts = []
+    blocks = (part.split(BLOCK, dim=-2) for part in (q, k[..., before:, :], v[..., before:, :]))
+    for q_part, k_part, v_part in zip(*blocks, strict=True):
+        inside = (q_part @ k_part.transpose(-2, -1)).tril()
+        context = q_part @ state.memory + inside @ v_part
+        total = q_part @ state.total[..., None] + inside.sum(-1, keepdim=True)
+        contexts.append(_divide(context, total))
+        state = state.followed_by(k_part, v_part)
+    return torch.cat(contexts, dim=-2)
+
+
+def _divide(context: Tensor, total: Tensor) -> Tensor:
+    """context / total, and 0 where nothing was summed."""
+    return context / total.masked_fill(total == 0, 1.0)
+
+
+class LinearAttention(nn.Module):
+    """Multi-head attention whose heads read linearly; else the layer of chapter 07, with the same parameters.
+
+    Weights of a `MultiHeadAttention` can be loaded into it, but were trained for another score.
+
+    Args:
+        width: d, of queries, keys, values and output.
+        heads: h, a divisor of the width.
+
+    Raises:
+        ValueError: heads that do not divide the width.
+    """
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        _check_split("width", width, "heads", heads)
+        self.heads = heads
+        self.query_projection = nn.Linear(width, width)    # W^Q of all heads side by side
+        self.key_projection = nn.Linear(width, width)      # W^K
+        self.value_projection = nn.Linear(width, width)    # W^V
+        self.output_projection = nn.Linear(width, width)   # W^O
+        for projection in self.children():
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch queries width"],
+        key: Float[Tensor, "*batch keys width"],
+        value: Float[Tensor, "*batch keys width"],
+        *,
+        mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
+        causal: bool = False,
+        need_weights: bool = True,
+    ) -> Attended:
+        """As `MultiHeadAttention.forward`; the mask is the same for all queries, as for `linear_attend`."""
+        heads = (self._heads("query", query), self._heads("key", key), self._heads("value", value))
+        if mask is not None:
+            mask = mask[(None,) * (2 - mask.dim())].unsqueeze(-3)  # an axis for the heads
+        context, weights = linear_attend(*heads, mask=mask, causal=causal, need_weights=need_weights)
+        return Attended(self._joined(context), weights)
+
+    def remember(
+        self,
+        key: Float[Tensor, "*batch keys width"],
+        value: Float[Tensor, "*batch keys width"],
+        known: LinearState | None = None,
+    ) -> LinearState:
+        """The state of every head after these keys and values, and after those it knew before."""
+        features, values = feature_map(self._heads("key", key)), self._heads("value", value)
+        values = values.to(features.dtype)
+        return LinearState.of(features, values) if known is None else known.followed_by(features, values)
+
+    def read(
+        self, query: Float[Tensor, "*batch queries width"], known: LinearState
+    ) -> Float[Tensor, "*batch queries width"]:
+        """Ask what was remembered: one step of a decoder, at a cost that does not grow."""
+        context = known.read(feature_map(self._heads("query", query)))
+        return self._joined(context.to(query.dtype))
+
+    def _heads(self, name: str, vectors: Tensor) -> Float[Tensor, "*batch heads positions head_width"]:
+        projection = getattr(self, f"{name}_projection")
+        if vectors.dim() < 2 or vectors.shape[-1] != projection.in_features:
+            raise ValueError(f"{name} has shape {tuple(vectors.shape)}: it must be (..., positions, "
+                             f"{projection.in_features})")
+        return projection(vectors).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def _joined(self, context: Tensor) -> Float[Tensor, "*batch queries width"]:
+        return self.output_projection(context.transpose(-3, -2).flatten(-2))
+
+
+def _down_the_keys(mask: Tensor) -> Bool[Tensor, "*#batch keys #one"]:
+    return mask[..., None] if mask.dim() == 1 else mask.transpose(-2, -1)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> None:
+    for name, tensor in {"query": query, "key": key, "value": value}.items():
+        if tensor.dim() < 2:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it needs at least two dimensions, "
+                             "(..., number of vectors, width)")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"query has width {query.shape[-1]} and key has width {key.shape[-1]}: their "
+                         "features are multiplied, so both need one width")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
+                         "every key needs exactly one value")
+    if causal:
+        check_order(query.shape[-2], key.shape[-2])
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
+    if mask.dim() > 1 and mask.shape[-2] != 1:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}: linear attention sums the keys once for all "
+                         "queries, so it must be (..., 1, keys); for the order of words there is causal=True")
+    try:
+        mask.expand(*key.shape[:-2], 1, key.shape[-2])
+    except RuntimeError:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to (..., 1, keys) = "
+                         f"{(*key.shape[:-2], 1, key.shape[-2])}") from None
