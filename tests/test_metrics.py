@@ -1,19 +1,24 @@
 """Every value here was worked out by hand, or is sacrebleu's, or follows from the definition."""
 
+import logging
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
+from attncourse.boxes import Found, Objects, box_iou, to_corners
 from attncourse.data.pairs import Alignment
 from attncourse.metrics import (
     alignment_error_rate,
+    average_precision,
     corpus_bleu,
     diagonal_links,
+    duplicate_share,
     error_rate,
     links_from_weights,
     perplexity,
@@ -325,3 +330,170 @@ def test_pointing_refuses_what_cannot_be_scored():
         pointing_accuracy(weights, [{}])
     with pytest.raises(ValueError, match="weights is empty"):
         pointing_accuracy([], [])
+
+
+# Detection
+
+A, B, FAR = [0.3, 0.3, 0.2, 0.2], [0.7, 0.3, 0.2, 0.4], [0.8, 0.85, 0.1, 0.1]
+RECALLS = np.linspace(0, 1, 101)
+
+
+def truth(*rows):
+    """(label, box) of each object of one image."""
+    return Objects(torch.tensor([label for label, _ in rows], dtype=torch.int64),
+                   torch.tensor([box for _, box in rows]).reshape(-1, 4))
+
+
+def said(*rows):
+    """(label, score, box) of each answer for one image."""
+    labels, scores, boxes = zip(*rows, strict=True) if rows else ((), (), ())
+    labels = torch.tensor(labels, dtype=torch.int64)
+    return Found(labels, torch.tensor(scores), torch.tensor(boxes).reshape(-1, 4))
+
+
+def precision_by_hand(found, objects, label, threshold):
+    """The area under one class's curve, at 101 recalls, after COCO's description."""
+    overlaps = [box_iou(to_corners(answers.boxes.double()), to_corners(shown.boxes.double()))
+                for answers, shown in zip(found, objects, strict=True)]
+    ranked = sorted(
+        ((answers.scores[i].item(), image, i) for image, answers in enumerate(found)
+         for i in range(len(answers.labels)) if answers.labels[i] == label), reverse=True,
+    )
+    claimed, hits = set(), []
+    for _, image, i in ranked:
+        free = [(overlaps[image][i, j].item(), j) for j in range(len(objects[image].labels))
+                if objects[image].labels[j] == label and (image, j) not in claimed]
+        overlap, j = max(free, default=(0.0, None))
+        hits.append(overlap >= threshold)
+        if hits[-1]:
+            claimed.add((image, j))
+    number = sum(int((shown.labels == label).sum()) for shown in objects)
+    right = np.cumsum(hits)
+    recall, precision = right / number, right / np.arange(1, len(hits) + 1)
+    best = [precision[np.searchsorted(recall, r) :].max(initial=0.0) for r in RECALLS]
+    return sum(best) / len(best)
+
+
+def crowded(seed):
+    """Six images of three classes: right answers, shifted ones, duplicates, wrong labels, inventions."""
+    random, found, objects = torch.Generator().manual_seed(seed), [], []
+    for count in (3, 5, 0, 4, 1, 6):
+        boxes = torch.rand(count, 4, generator=random) * 0.4 + 0.2
+        labels = torch.randint(3, (count,), generator=random)
+        objects.append(Objects(labels, boxes))
+        shifts = (torch.rand(2 * count, 4, generator=random) - 0.5) * 0.15 * torch.rand(1, generator=random)
+        near = boxes.repeat(2, 1) + shifts
+        answered = torch.cat([near, torch.rand(3, 4, generator=random) * 0.4 + 0.2])
+        named = torch.cat([labels, labels, torch.randint(3, (3,), generator=random)])
+        named = torch.where(torch.rand(len(named), generator=random) < 0.15, (named + 1) % 3, named)
+        found.append(Found(named, torch.rand(len(named), generator=random), answered))
+    return found, objects
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_average_precision_is_that_of_the_description(seed):
+    """Surest first, each claims its best overlap; the best precision at each recall or beyond; class mean."""
+    found, objects = crowded(seed)
+    thresholds = np.linspace(0.5, 0.95, 10)
+    table = np.array([[precision_by_hand(found, objects, label, threshold) for threshold in thresholds]
+                      for label in range(3)]).mean(0)
+    scores = average_precision(found, objects)
+    assert scores == pytest.approx({"AP": table.mean(), "AP50": table[0], "AP75": table[5]}, abs=1e-6)
+    assert 0.05 < scores["AP"] < scores["AP50"] < 0.95, "if all were right, it would prove little"
+    assert all(type(score) is float for score in scores.values())
+
+
+def test_all_found_and_nothing_else_is_perfect():
+    objects = [truth((0, A), (1, B)), truth(), truth((1, A))]
+    found = [said((1, 0.6, B), (0, 0.9, A)), said(), said((1, 0.2, A))]
+    assert average_precision(found, objects) == pytest.approx({"AP": 1, "AP50": 1, "AP75": 1})
+
+
+@pytest.mark.parametrize(("found", "objects", "expected"), [
+    ([said((0, 0.9, A), (0, 0.8, A), (0, 0.7, B))], [truth((0, A), (0, B))], (51 + 50 * 2 / 3) / 101),
+    ([said((0, 0.9, A), (0, 0.8, A))], [truth((0, A))], 1),
+    ([said((0, 0.9, A), (0, 0.8, A))], [truth((0, A), (0, A))], 1),
+    ([said((1, 0.9, A))], [truth((0, A))], 0),
+    ([said((0, 0.9, A), (0, 0.8, B))], [truth((0, A), (1, B))], 1 / 2),
+    ([said((0, 0.9, A), (7, 0.95, B))], [truth((0, A))], 1),
+    ([said((0, 0.5, A)), said((0, 0.9, A))], [truth((0, A)), truth()], 1 / 2),
+    ([said((0, 0.5, B)), said((0, 0.6, A))], [truth((0, A)), truth((0, B))], 0),
+    ([said((0, 0.9, A)), said()], [truth((0, A)), truth((0, A))], 51 / 101),
+    ([said((0, 0.5, FAR), (0, 0.4, A))], [truth((0, A))], 1 / 2),
+], ids=["a duplicate before the last object", "a duplicate after all were found", "two objects in one place",
+        "a wrong label", "one class of two", "a label that no image shows", "an image without objects",
+        "boxes of the other image", "one object of two", "an invention that is surer"])
+def test_average_precision_by_hand(found, objects, expected):
+    """COCO reads the curve at 101 recalls, 0 included: half of the objects are 51 of them."""
+    assert average_precision(found, objects)["AP50"] == pytest.approx(expected)
+
+
+def test_a_loose_box_is_right_at_low_thresholds_only():
+    """An IoU of 0.62 passes 0.5, 0.55 and 0.6: three thresholds of ten."""
+    loose = [*A[:2], 0.62 * A[2], A[3]]
+    scores = average_precision([said((0, 0.9, loose))], [truth((0, A))])
+    assert scores == pytest.approx({"AP": 0.3, "AP50": 1, "AP75": 0})
+
+
+@pytest.mark.parametrize("found", [[said(), said()], [said((5, 0.9, A)), said()]],
+                         ids=["no answer", "none that counts"])
+def test_a_model_that_finds_nothing_scores_0(found):
+    """At the beginning of training it happens, and the evaluator cannot read an empty list."""
+    assert average_precision(found, [truth((0, A)), truth((1, B))]) == {"AP": 0, "AP50": 0, "AP75": 0}
+
+
+@pytest.mark.parametrize(("wrong", "label", "least"), [(99, 0, 0.009), (100, 0, 0), (100, 1, 1)])
+def test_the_hundred_surest_answers_of_an_image_and_class_are_read(wrong, label, least):
+    """The right one is the least sure; behind 100 of another class it is still read."""
+    answers = said(*[(0, 0.9, FAR)] * wrong, (label, 0.1, A))
+    assert average_precision([answers], [truth((label, A))])["AP50"] == pytest.approx(least, abs=2e-3)
+
+
+def test_the_order_of_images_and_answers_does_not_matter():
+    found, objects = crowded(0)
+    turned = [Found(*(part.flip(0) for part in answers)) for answers in found[::-1]]
+    assert average_precision(turned, objects[::-1]) == pytest.approx(average_precision(found, objects))
+
+
+def test_the_evaluator_is_silent(capfd, caplog):
+    """It would otherwise fill a notebook with its table."""
+    with caplog.at_level(logging.WARNING):
+        average_precision(*crowded(0))
+    assert capfd.readouterr() == ("", "") and not caplog.records
+
+
+@pytest.mark.parametrize(("found", "objects", "words"), [
+    ([said()], [truth((0, A)), truth()], "found has 1 entries, objects has 2"),
+    ([], [], "found is empty"),
+    ([said((0, 0.5, A))], [truth()], "objects holds no object"),
+    ([said(), said((0, math.nan, A))], [truth((0, A)), truth()], r"found\[1\].*not finite.*diverged"),
+    ([said((0, 0.5, [0.5, 0.5, math.inf, 0.1]))], [truth((0, A))], r"found\[0\].*not finite"),
+])
+def test_average_precision_refuses_what_cannot_be_scored(found, objects, words):
+    with pytest.raises(ValueError, match=words):
+        average_precision(found, objects)
+
+
+@pytest.mark.parametrize(("found", "expected"), [
+    ([said((0, 0.9, A), (0, 0.8, A))], 1),
+    ([said((0, 0.9, A), (3, 0.8, A))], 1),
+    ([said((0, 0.9, A), (0, 0.5, A))], 0),
+    ([said((0, 0.9, A), (0, 0.8, B))], 0),
+    ([said((0, 0.9, A))], 0),
+    ([said()], 0),
+    ([said((0, 0.9, A), (0, 0.9, A), (0, 0.9, A)), said((0, 0.9, A)), said(), said()], 1 / 4),
+    ([said((0, 0.9, A), (0, 0.8, [*A[:2], 0.49 * A[2], A[3]]))], 0),
+    ([said((0, 0.9, A), (0, 0.8, [*A[:2], 0.52 * A[2], A[3]]))], 1),
+], ids=["twice", "under two names", "not sure enough", "in two places", "once", "nothing",
+        "an image counts once", "less than half in common", "more than half in common"])
+def test_the_share_of_images_with_a_duplicate_by_hand(found, expected):
+    """A box overlaps itself: only pairs of different answers count."""
+    assert duplicate_share(found) == expected
+
+
+def test_what_counts_as_a_duplicate_can_be_chosen():
+    found = [said((0, 0.9, A), (0, 0.4, [*A[:2], 0.3 * A[2], A[3]]))]
+    assert duplicate_share(found, score=0.3) == duplicate_share(found, overlap=0.2) == 0
+    assert duplicate_share(found, score=0.3, overlap=0.2) == 1
+    with pytest.raises(ValueError, match="found is empty"):
+        duplicate_share([])

@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
-from attncourse.boxes import Found, Objects, to_corners
+from attncourse.boxes import Found, Objects, box_iou, to_corners
 from attncourse.data.pairs import Alignment
 
 Link = tuple[int, int]  # (source index, target index)
@@ -250,14 +250,14 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     The answers of all images are taken surest first. An answer is right if its label is, if its box has an
     IoU of at least a threshold with an object, and if no surer answer has claimed that object: a duplicate
     is wrong. "AP50" and "AP75" have that one threshold; "AP" is the mean over 0.5, 0.55, ..., 0.95. Measured
-    by faster-coco-eval, at most 100 answers an image.
+    by faster-coco-eval, at most 100 answers an image and class; a class that no image shows does not count.
 
     Args:
         found: the answers for each image, without a threshold on their scores.
         objects: what each image shows.
 
     Raises:
-        ValueError: not one entry for each image, or no object in any of them.
+        ValueError: not one entry for each image, no object in any of them, or an answer that is not finite.
     """
     from faster_coco_eval import COCO, COCOeval_faster  # takes half a second to import
 
@@ -265,7 +265,13 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     truth = [(image, *row) for image, shown in enumerate(objects) for row in _rows(shown)]
     if not truth:
         raise ValueError("objects holds no object in any image: there is nothing to find")
+    for image, answers in enumerate(found):
+        if not (answers.scores.isfinite().all() and answers.boxes.isfinite().all()):
+            raise ValueError(f"found[{image}] holds a score or a box that is not finite: answers cannot be "
+                             "ranked; has the training diverged?")
     said = [(image, *row) for image, answers in enumerate(found) for row in _rows(answers)]
+    if not said:  # which the evaluator would not read
+        return dict.fromkeys(("AP", "AP50", "AP75"), 0.0)
     gold = COCO({
         "images": [{"id": image} for image in range(len(objects))],
         "categories": [{"id": label} for label in sorted({label for _, label, *_ in truth})],
@@ -284,6 +290,26 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     judge.accumulate()
     judge.summarize()
     return dict(zip(("AP", "AP50", "AP75"), judge.stats[:3].tolist(), strict=True))
+
+
+def duplicate_share(found: Sequence[Found], *, score: float = 0.5, overlap: float = 0.5) -> float:
+    """Share of the images in which one thing is found twice: two answers, whatever their labels, on one box.
+
+    Args:
+        found: the answers for each image.
+        score: an answer counts if it is surer than this.
+        overlap: two boxes are one if their IoU is larger.
+
+    Raises:
+        ValueError: no image.
+    """
+    if not len(found):
+        raise ValueError("found is empty: there is nothing to measure")
+    twice = 0
+    for answers in found:
+        corners = to_corners(answers.above(score).boxes)
+        twice += bool((box_iou(corners, corners).triu(1) > overlap).any())
+    return twice / len(found)
 
 
 def _rows(each: Found | Objects) -> list[tuple]:
