@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 JB     := $(BIN)/jupyter-book build . -W --keep-going -n
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve lab notebooks test test-style test-package test-notebooks test-book bench results clean
+.PHONY: help book pdf serve lab notebooks test test-style test-package test-notebooks test-book bench results clean
 
 help:  ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s @
@@ -24,6 +24,9 @@ help:  ## list these commands
 book: $(READY)  ## build the book and print where it is
 	$(JB)
 	@echo "The book is at $(CURDIR)/_build/html/index.html"
+
+pdf: book  ## print the built book as one PDF, with Chromium
+	PYTHONPATH=book/_ext $(BIN)/python -m attncourse_book.printed _build/html _build/html/attention_course.pdf
 
 serve: book  ## build the book and show it at http://localhost:8000
 	@echo "Open http://localhost:8000 (Ctrl-C ends it)"

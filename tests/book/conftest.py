@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 PROBE = Path(__file__).with_name("probe.js").read_text(encoding="utf8")
+AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf8")
+ON_A_PHONE = ("book/intro.html", "book/instructors.html", "chapters/02_soft_attention.html")
 
 
 def pages_of_toc() -> list[str]:
@@ -47,8 +50,14 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(scope="session")
-def cover() -> str:
-    return f"{pages_of_toc()[0]}.html"
+def toc() -> list[str]:
+    """Every page of the book, in order."""
+    return pages_of_toc()
+
+
+@pytest.fixture(scope="session")
+def cover(toc) -> str:
+    return f"{toc[0]}.html"
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +133,13 @@ class Visit:
         """What probe.js reads off the open page."""
         return self.page.evaluate(PROBE)
 
+    def audit(self, *, colours_only: bool = False) -> list[str]:
+        """What axe-core finds serious or critical on the open page, which is of no use afterwards."""
+        if not self.page.evaluate("() => 'axe' in window"):
+            script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf8")
+            self.page.evaluate(f"{script}; undefined")
+        return self.page.evaluate(AUDIT, colours_only)
+
 
 @pytest.fixture
 def visit(browser, site):
@@ -146,6 +162,7 @@ class Seen:
     light: Visit
     light_probe: dict
     dark_probe: dict
+    audits: dict[str, list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -157,9 +174,14 @@ def seen(browser, site):
         light, dark = Visit(browser, site), Visit(browser, site, dark=True, phone=True)
         light.open(path)
         dark.open(path)
-        result = Seen(light, light.probe(), dark.probe())
+        probes = light.probe(), dark.probe()
+        audits = {"in the light": light.audit()}
+        light.page.emulate_media(color_scheme="dark")  # only colours differ then
+        audits["in the dark"] = light.audit(colours_only=True)
+        if path in ON_A_PHONE:
+            audits["on a phone"] = dark.audit()
         light.context.close()
         dark.context.close()
-        return result
+        return Seen(light, *probes, audits)
 
     return look

@@ -1,16 +1,34 @@
-"""The Sphinx extension's functions, one by one: addresses, mathematics, icons, the map, docstrings."""
+"""The Sphinx extension's functions, one by one: addresses, mathematics, icons, the map, links, times."""
 
 import base64
 import gzip
 import io
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from attncourse_book import address, chapter_map, docstrings, figures, icons, mathematics, metadata
+from attncourse_book import (
+    accessible,
+    address,
+    chapter_map,
+    docstrings,
+    figures,
+    glossary_links,
+    icons,
+    mathematics,
+    metadata,
+    stored_view,
+    timetable,
+)
+from attncourse_book.glossary_links import Entry
+from docutils import nodes
 from docutils.core import publish_doctree
 from PIL import Image
 from sphinx.errors import ExtensionError
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_no_address_unless_one_is_set():
@@ -49,6 +67,25 @@ def test_a_wrong_address_is_named(wrong):
     """Half an address would make a book full of dead links."""
     with pytest.raises(ExtensionError, match="owner/name"):
         address.find_address({"BOOK_REPOSITORY": wrong})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", ""),
+        ("https://ada.github.io/course", "https://ada.github.io/course/"),
+        ("https://ada.example.org/", "https://ada.example.org/"),
+    ],
+)
+def test_a_page_has_one_address_if_the_site_s_is_known(given, expected):
+    assert address.find_site({"BOOK_URL": given}) == expected
+
+
+@pytest.mark.parametrize("wrong", ["ada.github.io", "ftp://ada", 'https://ada.org/"><script>'])
+def test_a_wrong_site_is_named(wrong):
+    """A canonical link that leads nowhere takes the book out of every search."""
+    with pytest.raises(ExtensionError, match="BOOK_URL"):
+        address.find_site({"BOOK_URL": wrong})
 
 
 def page_context(monkeypatch, page, environment):
@@ -132,6 +169,182 @@ def test_the_map_knows_every_chapter_and_part():
     assert "02 Soft attention (coming): query, key, value, score." in words
 
 
+ENTRIES = [
+    Entry("attention", "term-attention", "weighing positions"),
+    Entry("attention weight", "term-attention-weight", "a share"),
+    Entry("query", "term-query", "what is looked for"),
+    Entry("BLEU", "term-BLEU", "a measure"),
+    Entry("self-attention", "term-self-attention", "one sequence"),
+]
+
+
+def linked(text: str) -> tuple[list[str], nodes.document]:
+    """The terms that a small page links, and the page."""
+    doctree = publish_doctree(text, settings_overrides={"doctitle_xform": False})
+    return glossary_links.link_terms(doctree, ENTRIES, "../book/glossary.html"), doctree
+
+
+def test_the_first_mention_of_a_term_is_linked():
+    """Every mention linked is a page of links; a later one only is a riddle."""
+    terms, doctree = linked("Two *queries* ask. A query asks, and Attention weights answer.")
+    assert terms == ["query", "attention weight"]
+    links = list(doctree.findall(nodes.reference))
+    assert [link.astext() for link in links] == ["queries", "Attention weights"]
+    assert links[0]["refuri"] == "../book/glossary.html#term-query"
+    assert links[0]["reftitle"] == "what is looked for"
+    assert doctree.astext() == "Two queries ask. A query asks, and Attention weights answer."
+
+
+def test_a_term_over_the_end_of_a_line_is_one_term():
+    assert linked("all attention\nweights")[0] == ["attention weight"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A query\n=======\n\nText.",
+        "Code: ``query``.",
+        "A formula: :math:`query`.",
+        "A `query <https://x.org>`_ that leads elsewhere.",
+        "::\n\n    query",
+        ".. figure:: a.png\n\n   A query.",
+        "=====  =====\nquery  query\n=====  =====",
+        "One bleu, two requery, a query-key pair.",
+    ],
+    ids=["heading", "code", "formula", "link", "block", "figure", "table", "other words"],
+)
+def test_only_running_text_is_linked(text):
+    assert linked(text)[0] == []
+
+
+def test_a_longer_term_goes_before_a_shorter_one_in_it():
+    terms, _ = linked("Self-attention and BLEU. Then attention alone.")
+    assert terms == ["self-attention", "BLEU", "attention"]
+
+
+def test_entries_of_the_glossary_are_read():
+    page = nodes.document("", "")
+    english, chinese = nodes.term("", "query", ids=["term-query"]), nodes.term("", "查询", ids=["term-1"])
+    meaning = nodes.paragraph("", "", nodes.Text("What is\nlooked for. "), nodes.reference("", "Chapter 00"))
+    item = nodes.definition_list_item("", english, chinese, nodes.definition("", meaning))
+    page += nodes.definition_list("", item)
+    assert glossary_links.read_entries(page) == [Entry("query", "term-query", "What is looked for.")]
+
+
+def notebook(tmp_path, *texts, outputs=()):
+    """A chapter with these cells of prose, and one cell of code with these outputs."""
+    cells = [{"cell_type": "markdown", "source": text} for text in texts]
+    cells.append({"cell_type": "code", "source": "", "outputs": [{"data": data} for data in outputs]})
+    path = tmp_path / "07_small.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    return path
+
+
+def test_a_view_is_taken_from_what_a_chapter_stored(tmp_path):
+    path = notebook(tmp_path, outputs=[
+        {"text/plain": ["AttentionView(1 head)"], "text/html": ["<div>", "one</div>"]},
+        {"text/plain": "AttentionView(2 heads)", "text/html": "<div>two</div>"},
+        {"text/plain": "HeadsView(8 heads)", "text/html": "<div>three</div>"},
+    ])
+    assert stored_view.stored_view(path, "AttentionView") == "<div>one</div>"
+    assert stored_view.stored_view(path, "AttentionView", 2) == "<div>two</div>"
+    with pytest.raises(LookupError, match="stores 2 outputs.*number 3.*AttentionView, HeadsView"):
+        stored_view.stored_view(path, "AttentionView", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("about 45 minutes", 2700),
+        ("about an hour", 3600),
+        ("about an hour and a half", 5400),
+        ("about a minute and a half on one CPU core; on a GPU: not measured", 90),
+        ("about one and a half minutes on one CPU core", 90),
+        ("about half a minute", 30),
+        ("CPU, one thread: about 10 seconds. GPU: 2 seconds", 10),
+    ],
+)
+def test_a_time_in_words_is_a_number(text, expected):
+    assert timetable.seconds(text) == expected
+
+
+def test_times_are_written_for_a_table():
+    texts = [timetable.in_words(time) for time in (20, 60, 90, 2700, 3600, 5400)]
+    spaced = [text.replace("\N{NO-BREAK SPACE}", " ") for text in texts]
+    assert spaced == ["20 s", "1 min", "1.5 min", "45 min", "1 h", "1 h 30 min"]
+
+
+OPENING = """# 07 · Small
+
+| | |
+| --- | --- |
+| Before this | [chapter 00](00_what_is_attention.ipynb), [02](02_soft_attention.ipynb) |
+| Reading time | about 45 minutes |
+| Running time | about a minute |"""
+TRY_IT = """## Try it
+
+**A minute each**
+
+1. One?
+2. Two?
+
+<details><summary>Answer</summary>
+
+1. Yes. **Ten minutes** is no heading here.
+
+</details>
+
+**Ten minutes.** Change a line.
+
+**An hour.** Build.
+
+## Summary
+
+**A minute.** No exercise."""
+
+
+def test_a_chapter_says_what_it_asks(tmp_path):
+    effort = timetable.read_effort(notebook(tmp_path, OPENING, TRY_IT))
+    assert effort == timetable.Effort(("00", "02"), 2700, 60, (2, 1, 1))
+
+
+@pytest.mark.parametrize("change", [("about 45 minutes", "not long"), ("Reading time", "To read")])
+def test_a_chapter_without_a_time_is_named(tmp_path, change):
+    """A plan that leaves a chapter out of its sum looks right and is wrong."""
+    with pytest.raises(ValueError, match="07_small.ipynb: the table that opens the chapter"):
+        timetable.read_effort(notebook(tmp_path, OPENING.replace(*change)))
+
+
+def test_the_plans_of_the_instructor_hold_every_chapter_in_an_order_that_can_be_read():
+    """A chapter taught before the one it builds on."""
+    page = (ROOT / "book" / "instructors.md").read_text(encoding="utf8")
+    plans = re.findall(r"```\{course-plan\}\n(.*?)```", page, flags=re.DOTALL)
+    known = timetable.efforts(ROOT / "chapters")
+    every = [chapter.number for group in chapter_map.CHAPTERS.values() for chapter in group]
+    assert [len(timetable.read_plan(plan.splitlines())) for plan in plans] == [6, 12]
+    for plan in plans:
+        order = [number for chapters, *_ in timetable.read_plan(plan.splitlines()) for number in chapters]
+        assert sorted(order) == every
+        for number, effort in known.items():
+            late = [before for before in effort.before if order.index(before) > order.index(number)]
+            assert not late, f"chapter {number} comes before {late}"
+    # The page says that these two may be left out.
+    optional = {"04", "05"}
+    others = [effort for number, effort in known.items() if number not in optional]
+    assert not optional & {before for effort in others for before in effort.before}
+
+
+def test_long_signatures_and_references_are_lists_of_the_right_kind():
+    line = '<dd><em class="sig-param">a</em>,</dd>\n'
+    body = (f'<dt>f(<dl>\n{line}{line}</dl>)</dt>'
+            '<dl class="simple"><dt>x</dt><dd>y</dd></dl><div role="doc-biblioentry">')
+    mended = accessible.mend(body)
+    assert mended.count('<span class="sig-line">') == 2 and '<dl class="simple">' in mended
+    assert mended.count("<dd>") == mended.count("<dl") == 1 and "biblioentry" not in mended
+    fold = '<details><summary><span class="toctree-toggle" role="presentation"></span></summary>'
+    assert '<summary aria-label="' in accessible.name_folds(fold)
+
+
 def test_docstrings_are_prose():
     """Shapes and formulas are not markup; code, sections and examples are."""
     lines = docstrings.as_markup([
@@ -165,3 +378,5 @@ def test_a_description_is_the_first_sentence_of_prose():
     assert text.startswith("word") and len(text) <= metadata.LONGEST + 2 and text.endswith("…")
     assert metadata.describe(publish_doctree("")) == ""
     assert 'content="a &quot;b&quot;"' in metadata.card("t", 'a "b"', "s")
+    assert "og:url" not in metadata.card("t", "d", "s")
+    assert 'property="og:url" content="https://x.org/a.html"' in metadata.card("t", "d", "s", "https://x.org/a.html")

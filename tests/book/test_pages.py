@@ -39,6 +39,18 @@ def test_formulas_are_typeset_and_can_be_heard(seen, path):
     assert not probe["wrongFormulas"], "MathJax does not understand a formula"
     assert probe["typeset"] == probe["formulas"], "a formula was not typeset, or has no MathML beside it"
 
+def test_a_page_is_open_to_everybody(seen, path):
+    """A control without a name, a box that scrolls by mouse alone, a list that is none."""
+    found = {where: audit for where, audit in seen(path).audits.items() if audit}
+    assert not found, "axe-core: no serious or critical violation, please"
+
+def test_the_audit_sees_a_violation(visit, cover):
+    """An audit that finds nothing on a broken page protects nobody."""
+    one = visit()
+    page = one.open(cover)
+    page.evaluate("() => document.querySelector('article').append(document.createElement('button'))")
+    assert any(found.startswith("button-name") for found in one.audit())
+
 def test_views_are_awake(seen, path):
     assert not seen(path).light_probe["asleep"], "a view did not start"
 
@@ -47,7 +59,12 @@ CONTROLS = "button:enabled:not([aria-disabled=true]):visible, label:visible, inp
 
 def test_views_react_to_a_pointer(visit, chapter):
     """Hover a control, and if that changes nothing, click it: some word or number of the view must change."""
-    page = visit().open(chapter)
+    react(visit().open(chapter))
+
+def test_the_view_on_the_cover_reacts_to_a_pointer(visit, cover):
+    react(visit().open(cover))
+
+def react(page):
     for host in page.locator("[data-attn-view]").all():
         before = host.evaluate("host => host.shadowRoot.innerHTML")
         now = before

@@ -1,11 +1,13 @@
 """The built files, read without a browser: every link leads somewhere, nothing needs a network or kernel."""
 
+import itertools
+import json
 import os
 import re
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from attncourse_book.address import find_address
+from attncourse_book.address import find_address, find_site
 from bs4 import BeautifulSoup
 
 
@@ -26,14 +28,22 @@ def ids(soup) -> set[str]:
     return {tag["id"] for tag in soup.find_all(id=True)} | {tag["name"] for tag in named}
 
 
+def addresses(soup) -> list[str]:
+    """Everything that a page leads to or loads, links inside a drawing among them."""
+    found = []
+    for tag in soup.find_all(True):
+        found += [tag[key] for key in ("href", "src", "xlink:href", "poster", "data") if tag.get(key)]
+        found += [part.split()[0] for part in tag.get("srcset", "").split(",") if part.strip()]
+    return found
+
+
 def test_internal_links_resolve(pages, book):
     """A page renamed, a heading reworded, a picture not copied."""
     known = {file: ids(soup) for file, soup in pages.items()}
     broken = []
     for file, soup in pages.items():
-        for tag in soup.find_all(["a", "link", "img", "script"]):
-            address = tag.get("href") or tag.get("src")
-            if not address or urlsplit(address).scheme or address.startswith("//") or address == "#":
+        for address in addresses(soup):
+            if urlsplit(address).scheme or address.startswith("//") or address == "#":
                 continue
             parts = urlsplit(address)
             target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
@@ -42,6 +52,31 @@ def test_internal_links_resolve(pages, book):
             elif parts.fragment and target in known and unquote(parts.fragment) not in known[target]:
                 broken.append(f"{file.relative_to(book)}: {address} (no such place on the page)")
     assert not broken, "\n".join(broken)
+
+
+# Where a link may lead. Nothing is fetched here: a form that is known, and lasts, can be checked offline.
+LASTING = (
+    r"https://arxiv\.org/abs/\d{4}\.\d{4,5}",
+    r"https://doi\.org/10\.\d{4,9}/\S+",
+    r"https://aclanthology\.org/[A-Z]\d{2}-\d{4}/?",
+    r"https://papers\.nips\.cc/paper_files/paper/\d{4}/hash/[0-9a-f]+-Abstract\.html",
+    r"https://www\.jstor\.org/stable/\d+",
+    r"https://www\.cs\.toronto\.edu/~kriz/[\w.-]+",
+    r"https://github\.com/[\w.-]+/[\w.-]+(/\S*)?",
+    r"https://colab\.research\.google\.com/github/\S+",
+    r"https://creativecommons\.org/licenses/by/4\.0/",
+)
+
+
+def test_links_to_the_world_have_a_form_that_lasts(pages, book):
+    """http without s, a space inside, a copy on somebody's page, a PDF of one version."""
+    strange = sorted({
+        f"{address} ({file.relative_to(book)})"
+        for file, soup in pages.items()
+        for address in (tag["href"] for tag in soup.find_all("a", href=True))
+        if urlsplit(address).scheme and not any(re.fullmatch(form, address) for form in LASTING)
+    })
+    assert not strange, "mend it, or add its form to LASTING:\n" + "\n".join(strange)
 
 
 def test_nothing_is_loaded_from_elsewhere(pages, book):
@@ -101,6 +136,37 @@ def test_a_page_says_what_it_is(pages, book):
         for wanted in ({"name": "description"}, {"property": "og:description"}, {"property": "og:title"}):
             found = soup.find_all("meta", wanted)
             assert len(found) == 1 and len(found[0]["content"]) > 3, f"{name}: {wanted}"
+        # Where the book is published is not known here, and a made-up address would be worse than none.
+        canonical = [link["href"] for link in soup.find_all("link", rel="canonical")]
+        home = find_site() if "BOOK_HTML" in os.environ else ""
+        assert canonical == ([f"{home}{name}"] if home else []), f"{name}: {canonical}"
+
+
+def test_no_two_pages_say_the_same_of_themselves(pages, book):
+    """Copied with the page that it was made from, a description misleads whoever searches."""
+    said = {}
+    for file, soup in pages.items():
+        if file.parent.name in ("book", "api", "chapters"):
+            said.setdefault(soup.find("meta", {"name": "description"})["content"], []).append(file.name)
+    twice = [files for files in said.values() if len(files) > 1]
+    assert not twice, twice
+
+
+def test_pages_follow_one_another(pages, book, toc):
+    """From the cover to the last page by "next", and back by "previous", in the order of the contents."""
+    order = [(book / f"{page}.html").resolve() for page in toc]
+    for rel, run in (("next", order), ("prev", order[::-1])):
+        for page, following in itertools.pairwise(run):
+            link = pages[page].find("link", rel=rel)
+            assert link and (page.parent / link["href"]).resolve() == following, f"{page.name}: {rel}"
+            button = pages[page].select_one(f".prev-next-footer a[class$=-{rel}]")
+            assert button and (page.parent / button["href"]).resolve() == following, f"{page.name}: {rel}"
+
+
+def test_search_knows_every_page(book, toc):
+    index = (book / "searchindex.js").read_text(encoding="utf8")
+    listed = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["docnames"]
+    assert set(toc) <= set(listed), "the search misses a page"
 
 
 def test_headings_go_down_by_one(pages, book):
@@ -131,8 +197,55 @@ def test_the_glossary_speaks_two_languages(pages, book):
         assert chinese.get("lang") == "zh-Hans", f"{english.text}: no Chinese term beside it"
         meaning = chinese.find_next_sibling("dd")
         assert "chapters/" in meaning.find("a")["href"], f"{english.text}: not said where it is introduced"
+        texts = [term.text.removesuffix("#").strip() for term in (english, chinese)]
+        assert re.search(r"[\u4e00-\u9fff]", texts[1]) and not re.search(r"[\u4e00-\u9fff]", texts[0]), texts
+        assert len(meaning.text.split()) >= 5, f"{english.text}: no meaning"
     names = [term.text.removesuffix("#").casefold() for term in terms[::2]]
     assert names == sorted(names)
+
+
+def test_a_chapter_s_terms_lead_to_the_glossary(pages, chapters, book):
+    """Once a page, in running text; and of what the chapter itself introduces at least a third."""
+    glossary = pages[book / "book" / "glossary.html"]
+    introduced = {}
+    for meaning in glossary.select("dl.glossary > dd"):
+        chapter = meaning.find("a")["href"].split("/")[-1]
+        introduced.setdefault(chapter, set()).add(meaning.find_previous_siblings("dt")[1]["id"])
+    for file, soup in chapters.items():
+        links = soup.select("article a.glossary-term")
+        places = [link["href"].split("#")[1] for link in links]
+        assert len(places) == len(set(places)), f"{file.name}: a term is linked twice"
+        assert len(places) >= 10, f"{file.name}: only {len(places)} links to the glossary"
+        own = introduced.get(file.name, set())
+        assert len(own & set(places)) >= len(own) / 3, (
+            f"{file.name} introduces these and does not say them in its text: {sorted(own - set(places))}"
+        )
+        for link in links:
+            assert not link.find_parent(["h1", "h2", "h3", "pre", "code", "table", "figure"]), link
+            assert not link.find_parent("a"), link
+            assert len(link["title"]) > 10, f"{link.text}: no meaning at hand"
+
+
+def test_the_cover_shows_a_view_that_a_chapter_has_stored(pages, book):
+    """What the cover shows was measured, and is what chapter 02 shows."""
+    cover = pages[book / "book" / "intro.html"]
+    views = cover.select("[data-attn-view]")
+    assert len(views) == 1
+    chapter = pages[book / "chapters" / "02_soft_attention.html"]
+    assert views[0]["id"] in {view["id"] for view in chapter.select("[data-attn-view]")}
+    assert views[0].find("table").find("caption"), "nothing to read where scripts do not run"
+
+
+def test_a_question_leads_to_a_section(pages, book):
+    """Each answer of the guide names a place inside a chapter, or for a paper the chapter."""
+    soup = pages[book / "book" / "which_chapter.html"]
+    questions = soup.select("article section ul > li")
+    assert len(questions) >= 25
+    for question in questions:
+        assert question.find("strong") and question.find("a", href=True), question.text
+    linked = {link["href"].split("/")[-1].split("#")[0] for link in soup.select("article a.internal")}
+    silent = {file.name for file in (book / "chapters").glob("*.html")} - linked
+    assert not silent, f"no question of book/which_chapter.md leads to {', '.join(sorted(silent))}"
 
 
 def test_every_reference_can_be_found(pages, book):

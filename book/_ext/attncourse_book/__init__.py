@@ -2,14 +2,31 @@
 
 `mathematics` brings MathJax from a package on disk, `icons` keeps the few icons that pages show, `figures`
 makes stored figures light, `address` turns the repository's address into buttons and links, `chapter_map`
-draws the picture on the cover, `docstrings` makes the API reference readable, `metadata` describes each page
-to search engines.
+draws the picture on the cover, `stored_view` puts a view of a chapter there, `timetable` adds up what the
+chapters say of their length, `glossary_links` leads from a word to its entry, `docstrings` makes the API
+reference readable, `accessible` mends the theme for screen readers, `metadata` describes each page to
+search engines. `printed` is no part of the build: it prints the built book as one PDF.
 """
 
-from attncourse_book import address, chapter_map, docstrings, figures, icons, mathematics, metadata
+from attncourse_book import (
+    accessible,
+    address,
+    chapter_map,
+    docstrings,
+    figures,
+    glossary_links,
+    icons,
+    mathematics,
+    metadata,
+    stored_view,
+    timetable,
+)
+
+PARTS = (mathematics, icons, figures, address, chapter_map, stored_view, timetable, glossary_links,
+         docstrings, accessible, metadata)
 
 
 def setup(app):
-    for part in (mathematics, icons, figures, address, chapter_map, docstrings, metadata):
+    for part in PARTS:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

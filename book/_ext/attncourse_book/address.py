@@ -3,6 +3,9 @@
 `BOOK_REPOSITORY` (or GitHub's own `GITHUB_REPOSITORY`) holds `owner/name`, `BOOK_BRANCH` the branch of the
 sources. With an address, pages get a button for Colab, the sources and the issues. Without one there is no
 button, and what would have led to Colab leads to the page on how to run the book.
+
+`BOOK_URL` says where the book is published, so that each page can name its one address; `BOOK_PDF`, that
+the printed book lies beside it, so that the cover can lead to it.
 """
 
 import os
@@ -40,6 +43,14 @@ def find_address(environment=os.environ) -> Address | None:
     return Address(repository, environment.get("BOOK_BRANCH") or "main")
 
 
+def find_site(environment=os.environ) -> str:
+    """Where the book is published, with a slash at its end; nothing where the environment does not say it."""
+    site = environment.get("BOOK_URL", "")
+    if site and not re.fullmatch(r"https?://[\w.:-]+(/[\w./~-]*)?", site, re.ASCII):
+        raise ExtensionError(f"BOOK_URL is {site!r}: give the whole address, such as https://ada.github.io/course/")
+    return site and site.rstrip("/") + "/"
+
+
 def theme_options(address: Address | None) -> dict:
     """What the theme is told: with no address, that there is no repository."""
     if address is None:
@@ -61,6 +72,7 @@ def fill_launch_links(body: str, target: str) -> str:
 
 def _configure(app, config):
     config.html_theme_options = {**config.html_theme_options, **theme_options(find_address())}
+    config.html_baseurl = find_site()  # Sphinx then writes each page's canonical address
 
 
 def _add_launch(app, pagename, templatename, context, doctree):
@@ -86,5 +98,7 @@ def _add_launch(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
+    if os.environ.get("BOOK_PDF"):
+        app.tags.add("pdf")
     app.connect("config-inited", _configure)
     app.connect("html-page-context", _add_launch, priority=502)  # after the theme has made its buttons

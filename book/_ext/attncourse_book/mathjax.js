@@ -39,7 +39,16 @@
       formula.classList.toggle("wide", formula.getBoundingClientRect().width > column.clientWidth);
     }
   };
+  // What scrolls can be reached and moved by keyboard.
+  const reach = () => {
+    for (const box of document.querySelectorAll("mjx-container[display], span.math.wide")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
   await window.MathJax.startup.promise;
-  fit();
-  addEventListener("resize", fit);
+  for (const settle of [fit, reach]) {
+    settle();
+    addEventListener("resize", settle);
+  }
 })();

@@ -18,14 +18,15 @@ def describe(doctree: nodes.document) -> str:
     return ""
 
 
-def card(title: str, description: str, site: str) -> str:
-    """The meta elements of a page."""
+def card(title: str, description: str, site: str, address: str = "") -> str:
+    """The meta elements of a page; its address, where it is known."""
     meta = {
         'name="description"': description,
         'property="og:type"': "article",
         'property="og:site_name"': site,
         'property="og:title"': title,
         'property="og:description"': description,
+        'property="og:url"': address,
     }
     return "\n".join(f'<meta {key} content="{escape(value)}">' for key, value in meta.items() if value)
 
@@ -34,7 +35,8 @@ def _add_card(app, pagename, templatename, context, doctree):
     if doctree is not None:
         given = app.env.metadata[pagename].get("description")
         title = app.env.titles[pagename].astext()
-        context["metatags"] += card(title, given or describe(doctree), app.config.html_title)
+        description, address = given or describe(doctree), context.get("pageurl") or ""
+        context["metatags"] += card(title, description, app.config.html_title, address)
 
 
 def _mark_languages(app, doctree):
