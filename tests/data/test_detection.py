@@ -51,7 +51,7 @@ def test_no_digit_sample_is_in_two_parts(monkeypatch):
     monkeypatch.setattr(detection, "boxed_scene", watched)
     boxed_scenes(3, dev=2, test=4, seed=5)
     assert [len(scenes) for scenes in drawn.values()] == [3, 2, 4]
-    assert len({first for first, *_ in drawn.values()}) == 3, "the parts draw alike: same numbers, sizes, places"
+    assert len({first for first, *_ in drawn.values()}) == 3, "the parts draw alike"
     for one, other in combinations(drawn, 2):
         assert not set(one) & set(other), "two parts share digits: the test would measure memory"
     assert [set(part) for part in drawn] == [set(part) for part in digit_splits(5).values()]
