@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncourse.boxes import Found, Objects, box_iou, from_corners, generalized_box_iou, to_corners
@@ -54,6 +54,7 @@ def test_there_and_back_is_the_same_box():
     assert to_corners(torch.zeros(0, 4)).shape == from_corners(torch.zeros(0, 4)).shape == (0, 4)
 
 
+@settings(deadline=None)  # the first call on a busy machine is slow
 @given(st.lists(st.tuples(side, side, side, side), min_size=1, max_size=8))
 def test_no_size_however_small_turns_a_box(rows):
     """cx - w/2 and cx + w/2 are rounded: a box of width 0 must not end before it begins."""
@@ -97,6 +98,7 @@ def test_a_box_agrees_with_another_as_the_other_with_it(agreement):
     torch.testing.assert_close(agreement(a, b), agreement(b, a).T)
 
 
+@settings(deadline=None)  # the first call on a busy machine is slow
 @given(st.lists(box, min_size=1, max_size=5), st.lists(box, min_size=1, max_size=5))
 def test_agreement_stays_in_its_range(a, b):
     """IoU from 0 to 1, the generalised one from -1 to 1 and never above it; lines and points too."""
