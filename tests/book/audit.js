@@ -2,6 +2,8 @@
 async (coloursOnly) => {
   const options = { resultTypes: ["violations"], preload: false };
   const found = [];
+  // Colours that are on their way to others are neither.
+  document.head.append(Object.assign(document.createElement("style"), { textContent: "* { transition: none !important; }" }));
   if (!coloursOnly) {
     // Thousands of elements that it would only walk through: every letter of a formula, every token of code. The
     // boxes that scroll keep their size.

@@ -21,6 +21,7 @@ from attncourse_book import (
     metadata,
     stored_view,
     timetable,
+    view_scripts,
 )
 from attncourse_book.glossary_links import Entry
 from docutils import nodes
@@ -155,6 +156,13 @@ def test_a_figure_keeps_its_pixels_and_its_words(tmp_path):
     (file,) = tmp_path.iterdir()
     assert body == f'<img alt="a" src="../_images/{file.name}">'
     assert Image.open(file).convert("RGB").tobytes() == picture.tobytes()
+
+
+def test_a_page_keeps_the_last_of_several_equal_scripts():
+    """The first copy finds the views before it only: to keep that one would leave the later views dead."""
+    one, other = (f"<script>(() => {{\nstart('{kind}');\n}})();</script>" for kind in ("heads", "patches"))
+    page = f"<p>a</p>{one}<p>b</p>{other}<p>c</p>{one}<script>let x;</script>"
+    assert view_scripts.keep_last_scripts(page) == f"<p>a</p><p>b</p>{other}<p>c</p>{one}<script>let x;</script>"
 
 
 def test_the_map_knows_every_chapter_and_part():

@@ -17,10 +17,11 @@ GLOSSARY = "book/glossary"
 CHAPTERS = "chapters/"
 RUNNING_TEXT = (nodes.document, nodes.section, nodes.bullet_list, nodes.enumerated_list, nodes.list_item,
                 nodes.block_quote, nodes.paragraph, nodes.strong, nodes.emphasis)
-# Pages whose first mention of a word means something else: a baseline system, a number's value.
+# Pages whose first mention of a word means something else, such as a detection's score.
 OTHER_SENSE = {
     ("chapters/03_hard_attention", "value"),
     ("chapters/04_global_attention", "baseline"),
+    ("chapters/10_detr", "score"),
 }
 
 
