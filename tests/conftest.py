@@ -53,3 +53,18 @@ def unused_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Share the pages out among the workers: the tests of one page stay together, a module need not."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # there only where several workers are
+
+    class ByPage(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            page = nodeid.partition("[")[2]
+            of_a_page = "test_pages.py" in nodeid and page.endswith(".html]")
+            return page if of_a_page else super()._split_scope(nodeid)
+
+    return ByPage(config, log)
