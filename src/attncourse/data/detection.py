@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from attncourse.boxes import Objects, from_corners
 from attncourse.data.pairs import Epochs
-from attncourse.data.scenes import digit_splits, handwritten_digits
+from attncourse.data.scenes import check_counts, digit_splits, handwritten_digits
 
 SIDE = 48  # pixels of a scene's side
 SMALLEST, LARGEST = 8, 16  # pixels of an enlarged digit's side
@@ -166,10 +166,7 @@ def boxed_scenes(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     Raises:
         ValueError: a number out of range.
     """
-    if train < 1:
-        raise ValueError(f"train is {train}: give at least 1 scene")
-    if dev < 0 or test < 0:
-        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")
+    check_counts(train, dev, test)
     split, parts = digit_splits(seed), {}
     for part, count in {"train": train, "dev": dev, "test": test}.items():
         draw = random.Random(f"{seed} boxed {part}")

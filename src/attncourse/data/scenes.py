@@ -243,10 +243,7 @@ def scene_corpus(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     Raises:
         ValueError: a number out of range.
     """
-    if train < 1:
-        raise ValueError(f"train is {train}: give at least 1 scene")
-    if dev < 0 or test < 0:
-        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")
+    check_counts(train, dev, test)
     split = digit_splits(seed)
     parts = {
         part: make_scenes(count, split[part], f"{seed} {part}")
@@ -255,3 +252,15 @@ def scene_corpus(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     # Every word of the grammar, however small the corpus.
     words = [["a", "an", "and", ","], NAMES, *(place.split() for place in PLACES)]
     return SceneCorpus(**parts, vocabulary=Vocabulary.from_sentences(words))
+
+
+def check_counts(train: int, dev: int, test: int) -> None:
+    """Refuse numbers of scenes that no corpus can have.
+
+    Raises:
+        ValueError: no scene to train on, or a negative number.
+    """
+    if train < 1:
+        raise ValueError(f"train is {train}: give at least 1 scene")
+    if dev < 0 or test < 0:
+        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import LearnedPositions, padding_mask
+from attncourse.models.hugging_face import load_renamed
 from attncourse.models.interface import checked_source
 from attncourse.models.transformer import Encoder
 
@@ -123,16 +124,7 @@ class BertEncoder(nn.Module):
             segments=config["type_vocab_size"],
             epsilon=config["layer_norm_eps"],
         )
-        ours, names = model.state_dict(), _hugging_face_names(model)
-        if missing := names.values() - state.keys():
-            raise ValueError(f"state lacks {', '.join(sorted(missing))}")
-        if left_over := state.keys() - names.values() - UNUSED:
-            raise ValueError(f"state holds {', '.join(sorted(left_over))}: this encoder has no place for it")
-        for name, theirs in names.items():
-            if state[theirs].shape != ours[name].shape:
-                raise ValueError(f"state[{theirs!r}] has shape {tuple(state[theirs].shape)}: config asks for "
-                                 f"{tuple(ours[name].shape)}")
-        model.load_state_dict({name: state[theirs] for name, theirs in names.items()})
+        load_renamed(model, state, _hugging_face_names(model), UNUSED)
         return model.eval()
 
 
