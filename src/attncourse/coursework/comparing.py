@@ -1,0 +1,44 @@
+"""Whether an answer is right: the same numbers up to rounding, in the same shape, whatever their precision."""
+
+from typing import Any
+
+import numpy as np
+
+# A right answer may differ by the order of its sums, by float32 against float64, or by another processor.
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+
+
+def difference(expected: Any, given: Any) -> str:
+    """How an answer differs from the right one, in words that give neither away; "" if it does not."""
+    if isinstance(expected, list) or isinstance(given, list):
+        return _of_lists(expected, given)
+    if isinstance(expected, dict) and isinstance(given, dict):
+        if expected.keys() != given.keys():
+            return "has other names in it"
+        return next(filter(None, (difference(expected[key], given[key]) for key in expected)), "")
+    if expected is None or isinstance(expected, str):
+        right = type(given) is type(expected) and given == expected
+        return "" if right else "is another answer" if isinstance(expected, str) else "is not None"
+    return _of_numbers(expected, given)
+
+
+def _of_lists(expected: Any, given: Any) -> str:
+    if not (isinstance(expected, list) and isinstance(given, list) and len(expected) == len(given)):
+        return "returns another number of things"
+    return next(filter(None, map(difference, expected, given)), "")
+
+
+def _of_numbers(expected: Any, given: Any) -> str:
+    if given is None or isinstance(given, str | dict):
+        return "is no number and no tensor"
+    right, answer = np.asarray(expected), np.asarray(given)
+    if right.shape != answer.shape:
+        return "has another shape"
+    if (right.dtype == bool) != (answer.dtype == bool):
+        return "is not of true and false" if right.dtype == bool else "is of true and false"
+    if answer.dtype.kind == "f" and np.isnan(answer).any():
+        return "has NaN in it"
+    if right.dtype.kind in "iub" and answer.dtype.kind in "iub":
+        return "" if np.array_equal(right, answer) else "has other numbers in it"
+    close = np.allclose(right.astype(np.float64), answer.astype(np.float64), rtol=RELATIVE, atol=ABSOLUTE)
+    return "" if close else "has other numbers in it"

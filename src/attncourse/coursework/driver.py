@@ -1,0 +1,162 @@
+"""The process in which a submission runs: it reads the notebook, runs cells and calls functions as it is asked.
+
+It is started anew for each submission, inside a sandbox, and knows nothing of questions, points or right
+answers. Requests come in as lines of JSON, replies go out the same way. All that a submission can do in here is
+spoil its own replies.
+"""
+
+import builtins
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from attncourse.coursework.wire import NotSendable, decode, encode, to_tensors
+
+LONGEST_WORDS = 400
+
+
+def main() -> None:
+    """Serve requests from standard input until it ends. Arguments: the notebook, bytes of memory, bytes a file."""
+    notebook, memory, file_bytes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # What cells print goes nowhere; what they ask for on the keyboard never comes.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    student = Student(notebook)
+    dump, load = json.dumps, json.loads  # kept: a submission may patch the module
+    while line := requests.readline():
+        request = load(line)
+        reply = getattr(student, request.pop("do"))(**request)
+        replies.write(dump(reply).encode() + b"\n")
+        replies.flush()
+
+
+class Student:
+    """One submission: its cells, and the names that they have defined so far."""
+
+    def __init__(self, notebook: Path | None, names: dict[str, Any] | None = None):
+        self.notebook = notebook
+        self.shell = None
+        self.names = {} if names is None else names
+
+    def read(self) -> dict:
+        """The cells without their outputs, which may be long; or what is wrong with the file."""
+        try:
+            content = json.loads(self.notebook.read_text(encoding="utf-8-sig"))
+            return {"cells": [_cell(cell) for cell in content["cells"]]}
+        except RecursionError:
+            return {"error": "nested too deeply"}
+        except MemoryError:
+            return {"error": "too large to be read"}
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+            return {"error": f"{type(error).__name__}: {error}"[:LONGEST_WORDS]}
+
+    def run(self, source: str) -> dict:
+        """Run one cell as Jupyter would; the reply is {} or says what it raised."""
+        if self.shell is None:
+            self.shell = _new_shell()
+            self.names = self.shell.user_ns
+        _seed()
+        result = self.shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        return {"error": _words(error)} if error is not None else {}
+
+    def call(self, name: str, arguments: Any, keywords: Any, gradient: bool) -> dict:
+        """Call a function of the submission; `gradient` asks for that of the summed result as well."""
+        arguments, keywords = to_tensors(decode(arguments)), to_tensors(decode(keywords))
+        _seed()
+        try:
+            if gradient:
+                arguments = [_leaf(argument) for argument in arguments]
+            result = self._named(name)(*arguments, **keywords)
+            if gradient:
+                result.sum().backward()
+                gradients = [a.grad for a in arguments if getattr(a, "requires_grad", False)]
+                result = [result, *gradients]
+            return {"value": encode(result)}
+        except BaseException as error:
+            return {"error": _kind(error)}
+
+    def value(self, name: str) -> dict:
+        """What a name stands for."""
+        try:
+            return {"value": encode(self._named(name))}
+        except BaseException as error:
+            return {"error": _kind(error)}
+
+    def _named(self, name: str) -> Any:
+        if name not in self.names:
+            raise NameError(name)
+        found = self.names[name]
+        if found is ...:
+            raise NotImplementedError
+        return found
+
+
+def _cell(cell: dict) -> dict:
+    source, metadata = cell.get("source", ""), cell.get("metadata") or {}
+    return {
+        "kind": cell["cell_type"],
+        "id": str(cell.get("id") or metadata.get("id") or ""),  # Colab keeps it in the metadata
+        "tags": [str(tag) for tag in metadata.get("tags", [])],
+        "source": source if isinstance(source, str) else "".join(source),
+    }
+
+
+def _new_shell():
+    from IPython.core.history import HistoryManager
+    from IPython.core.interactiveshell import InteractiveShell
+
+    HistoryManager.enabled = False
+    builtins.input = _no_input
+    shell = InteractiveShell.instance()
+    shell.ask_exit = lambda: None  # exit() ends a kernel, and there is none
+    return shell
+
+
+def _no_input(prompt=""):
+    raise RuntimeError("input() has nobody to ask while a notebook is graded: write the value into the cell")
+
+
+def _seed() -> None:
+    """The same random numbers at every run, whatever ran before."""
+    import random
+
+    import numpy as np
+
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def _leaf(argument: Any) -> Any:
+    floating = getattr(argument, "is_floating_point", None)
+    return argument.requires_grad_() if floating and argument.is_floating_point() else argument
+
+
+def _words(error: BaseException) -> str:
+    """An error of a cell, in the words of the one who raised it; hidden inputs are not in here yet."""
+    try:
+        return f"{type(error).__name__}: {error}"[:LONGEST_WORDS]
+    except BaseException:
+        return "an error that cannot be printed"
+
+
+def _kind(error: BaseException) -> str:
+    """An error of a judged call, by the name that Python gave it: its words might repeat the hidden input."""
+    if isinstance(error, NotSendable):
+        return "NotSendable"
+    known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
+    return next(known, "Exception")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""A submission's process: what it may see and use, and how it ends.
+
+`Session` starts the driver with one notebook and asks it one thing after another. With bubblewrap the process
+sees Python, the installed packages and its own notebook, and nothing else: no network, no other submission, no
+check, no environment of the lecturer's. Time, memory, processes and disk are limited; whoever takes more is
+ended, with everything it started.
+"""
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+import attncourse
+
+MEGABYTE = 2**20
+# Addresses that are reserved and never touched: libraries take some gigabytes of them.
+RESERVED = 6 * 1024 * MEGABYTE
+LOOK_EVERY = 0.05  # seconds
+ENVIRONMENT = {
+    "ATTNCOURSE_DEVICE": "cpu",
+    "ATTNCOURSE_QUIET": "1",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PATH": "/usr/bin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may take. Times are in seconds of the clock, sizes in bytes."""
+
+    cell_seconds: float = 30.0
+    call_seconds: float = 10.0
+    submission_seconds: float = 300.0
+    memory: int = 1536 * MEGABYTE
+    processes: int = 32
+    disk: int = 64 * MEGABYTE
+    reply: int = 32 * MEGABYTE
+
+
+class NoSandbox(RuntimeError):
+    """Submissions cannot be shut in on this machine."""
+
+
+class Ended(Exception):
+    """The process of a submission is gone; the message says why, in words for its author."""
+
+
+def require_sandbox(*private: Path) -> None:
+    """See that bubblewrap works here and shows a submission none of the private paths.
+
+    Raises:
+        NoSandbox: bubblewrap is missing, the system forbids it, or a private path lies where a submission looks.
+    """
+    for path in private:
+        inside = [shown for shown in _shown() if path.resolve().is_relative_to(shown)]
+        if inside:
+            raise NoSandbox(f"{path} lies in {inside[0]}, which every submission can read: move it elsewhere")
+    if shutil.which("bwrap") is None:
+        reason = "bubblewrap is not installed (Debian and Ubuntu: apt install bubblewrap)"
+    else:
+        tried = subprocess.run([*_walls(Limits()), "true"], capture_output=True, text=True)
+        if not tried.returncode:
+            return
+        reason = f"bubblewrap does not work here ({tried.stderr.strip() or tried.returncode})"
+    raise NoSandbox(
+        f"{reason}. Nothing was graded: without it a submission could read this machine's files and use its "
+        "network. Whoever accepts that adds --no-sandbox"
+    )
+
+
+def _shown() -> list[Path]:
+    """The folders that a submission can read: the system's programs, Python, and the packages."""
+    system = [Path(path) for path in ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")]
+    python = [Path(sys.prefix), Path(sys.base_prefix), Path(attncourse.__file__).parent]
+    return [path for path in (*system, *python) if path.exists()]
+
+
+def _walls(limits: Limits) -> list[str]:
+    command = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"]
+    command += ["--cap-drop", "ALL", "--hostname", "grading"]
+    for path in _shown():
+        link = path.is_symlink() and len(path.parts) == 2
+        command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
+    command += ["--clearenv", *(word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair))]
+    return [str(word) for word in command]
+
+
+class Session:
+    """The driver with one submission, to be used in a `with`.
+
+    Args:
+        notebook: the submission's file.
+        limits: what it may take.
+        sandboxed: whether it is shut in; if not, only the limits hold.
+    """
+
+    def __init__(self, notebook: Path, limits: Limits, *, sandboxed: bool = True):
+        self.limits = limits
+        driver = [sys.executable, "-m", "attncourse.coursework.driver"]
+        numbers = [str(limits.memory + RESERVED), str(limits.disk)]
+        self._folder = None if sandboxed else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        if sandboxed:
+            inside = "/tmp/submission.ipynb"
+            command = [*_walls(limits), "--ro-bind", str(notebook), inside, *driver, inside, *numbers]
+            place = {}
+        else:
+            command = [*driver, str(notebook.resolve()), *numbers]
+            home = {**ENVIRONMENT, "HOME": self._folder.name}
+            place = {"cwd": self._folder.name, "env": {**os.environ, **home}}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+            **place,
+        )
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # with bubblewrap, its whole world ends too
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        if self._folder:
+            self._folder.cleanup()
+
+    def ask(self, what: str, seconds: float, **request) -> dict:
+        """Send one request and wait for its reply.
+
+        Raises:
+            Ended: no reply came in time, or the process took too much, died, or sent something else.
+        """
+        try:
+            self._process.stdin.write(json.dumps({"do": what, **request}).encode() + b"\n")
+            reply = json.loads(self._read_line(time.monotonic() + seconds, seconds))
+        except BrokenPipeError:
+            raise Ended(self._last_words()) from None
+        except (ValueError, RecursionError):
+            raise Ended("the process wrote something of its own where the answers go") from None
+        if not isinstance(reply, dict):
+            raise Ended("the process wrote something of its own where the answers go")
+        return reply
+
+    def _read_line(self, until: float, seconds: float) -> bytes:
+        received = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while not received.endswith(b"\n"):
+                if time.monotonic() > until:
+                    raise Ended(f"it took longer than {seconds:g} seconds")
+                self._look_after()
+                if selector.select(LOOK_EVERY):
+                    piece = self._process.stdout.read(MEGABYTE)
+                    if not piece:
+                        raise Ended(self._last_words())
+                    received += piece
+                if len(received) > self.limits.reply:
+                    raise Ended(f"its answer is larger than {self.limits.reply // MEGABYTE} MB")
+        return bytes(received)
+
+    def _look_after(self) -> None:
+        """End a submission that takes too much, before it hurts others."""
+        memory, processes = 0, 0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            first = psutil.Process(self._process.pid)
+            for process in (first, *first.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    memory += process.memory_info().rss
+                    processes += 1
+        if processes > self.limits.processes:
+            raise Ended(f"it started more than {self.limits.processes} processes")
+        if memory > self.limits.memory:
+            raise Ended(f"it took more than {self.limits.memory // MEGABYTE} MB of memory")
+
+    def _last_words(self) -> str:
+        try:
+            status = self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            return "its process stopped answering"
+        return f"its process ended by itself (exit status {status})"
