@@ -8,6 +8,8 @@ from pathlib import Path
 
 from attncourse import __version__
 
+PROBLEMS = Path("chapters/problems")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit status: 0 all is well, 1 something was found or failed, 2 not understood."""
@@ -35,7 +37,50 @@ def _parser() -> argparse.ArgumentParser:
     publish.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
     publish.add_argument("--address", required=True, metavar="OWNER/NAME[@BRANCH]", help="of this repository")
     publish.set_defaults(run=_publish)
+    _add_coursework(
+        commands.add_parser("coursework", help="build problem sets, check an answer, grade answers")
+    )
     return parser
+
+
+def _add_coursework(coursework: argparse.ArgumentParser) -> None:
+    commands = coursework.add_subparsers(required=True, metavar="COMMAND")
+    sources = {"type": Path, "default": PROBLEMS, "metavar": "FOLDER"}
+
+    build = commands.add_parser(
+        "build", help="write the readers', students', nbgrader's and instructors' versions"
+    )
+    build.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
+    build.add_argument("--source", **sources, help="the problem sets' sources (default: %(default)s)")
+    build.add_argument(
+        "--address", default="", metavar="OWNER/NAME[@BRANCH]", help="from where Colab installs"
+    )
+    build.set_defaults(run=_coursework_build)
+
+    grade = commands.add_parser("grade", help="grade a folder of submissions, each shut in alone")
+    grade.add_argument(
+        "submissions", type=Path, metavar="SUBMISSIONS", help="NAME.ipynb or a folder NAME for each"
+    )
+    grade.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the folder for grades and feedback"
+    )
+    grade.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="how many at a time (default: 1)"
+    )
+    grade.add_argument("--source", **sources, help="the problem sets' sources (default: %(default)s)")
+    grade.add_argument(
+        "--secret", type=Path, metavar="FILE", help="the seed of the hidden inputs (default: DIR/secret)"
+    )
+    grade.add_argument(
+        "--no-sandbox",
+        action="store_true",
+        help="let submissions read this machine's files and use its network",
+    )
+    grade.set_defaults(run=_coursework_grade)
+
+    check = commands.add_parser("check", help="run your own notebook and say which of its checks pass")
+    check.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    check.set_defaults(run=_coursework_check)
 
 
 def _positive(text: str) -> int:
@@ -93,13 +138,62 @@ def _execute(paths: list[Path], jobs: int) -> int:
 
 def _publish(chosen: argparse.Namespace) -> int:
     from attncourse import notebooks
+    from attncourse.coursework import versions
 
     try:
         written = notebooks.publish(chosen.out, chosen.address)
+        if PROBLEMS.is_dir():
+            written += versions.build_pages(PROBLEMS, chosen.out / "book" / "problems", chosen.address)
     except (FileNotFoundError, ValueError) as error:
         return _refuse(error)
     print("\n".join(map(str, written)))
     return 0
+
+
+def _coursework_build(chosen: argparse.Namespace) -> int:
+    from attncourse.coursework import versions
+
+    try:
+        written = versions.build(chosen.source, chosen.out, chosen.address)
+    except (FileNotFoundError, ValueError) as error:
+        return _refuse(error)
+    print("\n".join(map(str, written)))
+    return 0
+
+
+def _coursework_grade(chosen: argparse.Namespace) -> int:
+    from attncourse.coursework import grading, sandbox
+
+    try:
+        graded = grading.grade(
+            chosen.submissions,
+            chosen.out,
+            source=chosen.source,
+            jobs=chosen.jobs,
+            secret=chosen.secret,
+            sandboxed=not chosen.no_sandbox,
+        )
+    except (FileNotFoundError, ValueError, sandbox.NoSandbox) as error:
+        return _refuse(error)
+    for one in graded:
+        points = ", ".join(
+            f"{name} {report.earned:g}/{report.points}" for name, report in one.reports.items()
+        )
+        print(f"{one.student}: {points or 'nothing could be graded'}")
+    print(f"grades and feedback are in {chosen.out}")
+    return 0
+
+
+def _coursework_check(chosen: argparse.Namespace) -> int:
+    from attncourse.coursework import self_check
+
+    try:
+        checks = self_check.run_checks(chosen.notebook)
+    except (FileNotFoundError, ValueError) as error:
+        return _refuse(error)
+    for check in checks:
+        print(f"{'✗' if check.words else '✓'} {check.name}{check.words and ': '}{check.words}")
+    return 1 if any(check.words for check in checks) else 0
 
 
 def _refuse(reason: object) -> int:

@@ -136,20 +136,34 @@ def publish(out: Path, address: str, chapters: Path = Path("chapters")) -> list[
     Raises:
         ValueError: the address has another form, or a notebook does not begin with the setup cell.
     """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", address):
-        raise ValueError(f"address is OWNER/NAME or OWNER/NAME@BRANCH, not {address!r}")
     written = []
     for path in find([chapters]):
-        notebook = nbformat.read(path, as_version=4)
-        setup = next((cell for cell in notebook.cells if cell.cell_type == "code"), None)
-        if setup is None or setup.source != SETUP:
-            raise ValueError(f"{path}: the first code cell is not the setup cell, which takes the address")
-        setup.source = SETUP.replace('ADDRESS = ""', f'ADDRESS = "{address}"')
+        if path.parent != chapters:
+            continue  # the problem sets' sources, which hold their solutions
+        try:
+            notebook = with_address(nbformat.read(path, as_version=4), address)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
         target = out / "chapters" / path.relative_to(chapters)
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target)
         written.append(target)
     return written
+
+
+def with_address(notebook: nbformat.NotebookNode, address: str) -> nbformat.NotebookNode:
+    """Fill the address from which Colab installs the package into a notebook's setup cell.
+
+    Raises:
+        ValueError: the address is not OWNER/NAME or OWNER/NAME@BRANCH, or there is no setup cell.
+    """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", address):
+        raise ValueError(f"address is OWNER/NAME or OWNER/NAME@BRANCH, not {address!r}")
+    setup = next((cell for cell in notebook.cells if cell.cell_type == "code"), None)
+    if setup is None or setup.source != SETUP:
+        raise ValueError("the first code cell is not the setup cell, which takes the address")
+    setup.source = SETUP.replace('ADDRESS = ""', f'ADDRESS = "{address}"')
+    return notebook
 
 
 # --- Check -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 import attncourse
-from attncourse.coursework.asking import questions_from
+from attncourse.coursework.asking import cases_of, questions_from
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import Student
 from attncourse.coursework.problems import KINDS, part_of, read_problem_set, without_solution
@@ -43,11 +43,7 @@ def begun(problem_set, *, solved: bool) -> dict:
 
 def answers(question, names: dict) -> list:
     """What the names answer to the hidden check, on its own inputs; an error is answered by its name."""
-    defined = {"rehearse": lambda *_: None}
-    run("import torch\nimport numpy as np\n", defined)
-    defined |= {name: value for name, value in names.items() if name not in ("cases", "rehearse")}
-    run(question.hidden.replace("from attncourse.coursework import rehearse", ""), defined)
-    asked, student = questions_from(defined["cases"], seed=1), Student(None, names)
+    asked, student = questions_from(cases_of(question.hidden, names), seed=1), Student(None, names)
     replies = [getattr(student, one.what)(**one.request) for one in asked]
     return [decode(reply["value"]) if "value" in reply else reply["error"] for reply in replies]
 

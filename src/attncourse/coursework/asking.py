@@ -1,6 +1,6 @@
 """What is asked of a submission when it is graded: calls on hidden inputs, drawn from a secret seed.
 
-A hidden check defines `cases(draw, ask)`. It draws inputs and asks for the results of the student's functions:
+A hidden check defines `cases(draw, ask)`. It draws inputs and asks what the student's functions return:
 
     def cases(draw, ask):
         ask("two batches", "forget", draw.normal(2, 5, 4), rate=0.5)
@@ -11,6 +11,7 @@ The first text names the case in the student's feedback, so it must give no inpu
 the author's solution gives on the same inputs.
 """
 
+import ast
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncourse.coursework.wire import decode, encode, to_tensors
+from attncourse.coursework.wire import encode
 
 
 class Draw:
@@ -81,46 +82,35 @@ class Ask:
         self.asked.append(Asked(label, "call", {"name": name, **sent}))
 
 
-def questions_from(cases: Callable[[Draw, Ask], None], seed: int) -> list[Asked]:
+Cases = Callable[[Draw, Ask], None]
+
+
+def questions_from(cases: Cases, seed: int) -> list[Asked]:
     """Everything that a hidden check asks for, its inputs drawn from `seed`."""
     ask = Ask()
     cases(Draw(seed), ask)
     return ask.asked
 
 
+def cases_of(hidden: str, names: dict[str, Any]) -> Cases:
+    """The `cases` that a hidden check defines, without the rehearsal at its end.
+
+    Args:
+        hidden: the cell's source.
+        names: what the cells before it define; not changed.
+    """
+    tree = ast.parse(hidden)
+    tree.body = [statement for statement in tree.body if not _is_rehearsal(statement)]
+    defined = dict(names)
+    exec(compile(tree, "hidden check", "exec"), defined)
+    return defined["cases"]
+
+
+def _is_rehearsal(statement: ast.stmt) -> bool:
+    call = getattr(statement, "value", None)
+    return isinstance(call, ast.Call) and getattr(call.func, "id", "") == "rehearse"
+
+
 def seed_for(secret: str, question: str) -> int:
     """The seed of one question's inputs: nobody who lacks the secret can draw them."""
     return int.from_bytes(hashlib.sha256(f"{secret}\n{question}".encode()).digest()[:8], "big")
-
-
-def rehearse(cases: Callable[[Draw, Ask], None], namespace: dict[str, Any]) -> None:
-    """Ask the author's own solution, here in the notebook, and print the shapes of what it answers.
-
-    Args:
-        cases: the hidden check.
-        namespace: where the answers are defined, `globals()` in a notebook.
-
-    Raises:
-        ValueError: no case at all, two of one name, or an answer with NaN or an infinity in it.
-    """
-    from attncourse.coursework.driver import Student
-
-    asked = questions_from(cases, seed=0)
-    if not asked or len({case.label for case in asked}) < len(asked):
-        raise ValueError("a hidden check asks for something at least once, each time under a name of its own")
-    student = Student(None, namespace)
-    for case in asked:
-        reply = getattr(student, case.what)(**case.request)
-        if "error" in reply:
-            raise ValueError(f"{case.label}: the solution raises {reply['error']}")
-        print(f"{case.label}: {_shapes(to_tensors(decode(reply['value'])))}")
-
-
-def _shapes(value: Any) -> str:
-    if isinstance(value, Tensor):
-        if value.is_floating_point() and not value.isfinite().all():
-            raise ValueError("the solution answers NaN or an infinity, which no answer equals")
-        return str(tuple(value.shape))
-    if isinstance(value, list):
-        return ", ".join(map(_shapes, value))
-    return type(value).__name__

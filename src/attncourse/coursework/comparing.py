@@ -1,4 +1,4 @@
-"""Whether an answer is right: the same numbers up to rounding, in the same shape, whatever their precision."""
+"""Whether an answer is right: the same numbers up to rounding, in the same shape, of any precision."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""The process in which a submission runs: it reads the notebook, runs cells and calls functions as it is asked.
+"""The process in which a submission runs: it reads the notebook, runs cells and calls functions when asked.
 
 It is started anew for each submission, inside a sandbox, and knows nothing of questions, points or right
-answers. Requests come in as lines of JSON, replies go out the same way. All that a submission can do in here is
-spoil its own replies.
+answers. Requests come in as lines of JSON, replies go out the same way. All that a submission can do in here
+is spoil its own replies.
 """
 
 import builtins
@@ -18,9 +18,13 @@ from attncourse.coursework.wire import NotSendable, decode, encode, to_tensors
 LONGEST_WORDS = 400
 
 
+class Missing(Exception):
+    """The submission defines no such name."""
+
+
 def main() -> None:
-    """Serve requests from standard input until it ends. Arguments: the notebook, bytes of memory, bytes a file."""
-    notebook, memory, file_bytes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    """Serve requests. Arguments: the notebook, bytes of memory, bytes of a file, processes (0: no limit)."""
+    notebook, memory, file_bytes, processes = Path(sys.argv[1]), *map(int, sys.argv[2:])
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # What cells print goes nowhere; what they ask for on the keyboard never comes.
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -29,6 +33,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if processes:
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    os.nice(5)  # whoever looks after submissions goes first
     student = Student(notebook)
     dump, load = json.dumps, json.loads  # kept: a submission may patch the module
     while line := requests.readline():
@@ -58,11 +65,16 @@ class Student:
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             return {"error": f"{type(error).__name__}: {error}"[:LONGEST_WORDS]}
 
+    def begin(self) -> dict:
+        """Load what every submission needs, so that its first cell is not charged with it."""
+        import torch  # noqa: F401
+
+        self.shell = _new_shell()
+        self.names = self.shell.user_ns
+        return {}
+
     def run(self, source: str) -> dict:
         """Run one cell as Jupyter would; the reply is {} or says what it raised."""
-        if self.shell is None:
-            self.shell = _new_shell()
-            self.names = self.shell.user_ns
         _seed()
         result = self.shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -93,7 +105,7 @@ class Student:
 
     def _named(self, name: str) -> Any:
         if name not in self.names:
-            raise NameError(name)
+            raise Missing
         found = self.names[name]
         if found is ...:
             raise NotImplementedError
@@ -152,8 +164,8 @@ def _words(error: BaseException) -> str:
 
 def _kind(error: BaseException) -> str:
     """An error of a judged call, by the name that Python gave it: its words might repeat the hidden input."""
-    if isinstance(error, NotSendable):
-        return "NotSendable"
+    if isinstance(error, NotSendable | Missing):
+        return type(error).__name__
     known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
     return next(known, "Exception")
 

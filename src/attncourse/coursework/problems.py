@@ -3,15 +3,15 @@
 After a cell tagged `question` follow that question's parts, until the next question. Cells without a tag
 (introduction, imports, data) belong to every version.
 
-    question       Markdown. Its heading: "## Question 02.1: A window ahead (3 points)". A second tag is the kind:
-                   implement, experiment (run, and read off) or explain (in words, graded by hand).
+    question       Markdown. Its heading: "## Question 02.1: A window ahead (3 points)". A second tag is the
+                   kind: implement, experiment (run, and read off) or explain (in words, graded by hand).
     answer         Code, or Markdown for `explain`. What stands between a BEGIN SOLUTION and its END SOLUTION
-                   is the author's; a student receives what stands around it. To hand out something to repair, begin
-                   the solution with its lines behind "#: ".
+                   is the author's; a student receives what stands around it. To hand out something to repair,
+                   begin the solution with its lines behind "#: ".
     visible-check  Code that the student runs: asserts, whose messages name the likely mistake.
     hidden-check   Code that defines `cases(draw, ask)`: what is asked of the submission when it is graded.
-    mistake        Raw: an answer with one mistake in it. The first line names the words with which the visible
-                   check must meet it.
+    mistake        Raw: an answer with one mistake in it. The first line names the words with which the
+                   visible check must meet it.
     rubric         Markdown: how the points of an `explain` are given.
 """
 
@@ -96,7 +96,9 @@ def read_problem_sets(folder: Path) -> dict[str, ProblemSet]:
     """
     paths = sorted(folder.glob("*.ipynb"))
     if not paths:
-        raise FileNotFoundError(f"no problem set in {folder}: name the folder with the sources, --source FOLDER")
+        raise FileNotFoundError(
+            f"no problem set in {folder}: name the folder with the sources, --source FOLDER"
+        )
     return {path.stem: read_problem_set(path) for path in paths}
 
 
@@ -121,7 +123,9 @@ def read_problem_set(path: Path) -> ProblemSet:
         _check_whole(path.stem, questions)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
-    title = next((line[2:] for cell in notebook.cells for line in cell.source.splitlines() if line[:2] == "# "), "")
+    title = next(
+        (line[2:] for cell in notebook.cells for line in cell.source.splitlines() if line[:2] == "# "), ""
+    )
     return ProblemSet(path.stem, title, notebook, questions)
 
 
@@ -165,7 +169,9 @@ def _check_whole(name: str, questions: list[Question]) -> None:
         if missing:
             raise ValueError(f"question {question.number} has no {missing[0]}")
         if question.by_hand and _rubric_points(question.rubric) != question.points:
-            raise ValueError(f"the rubric of question {question.number} does not add up to its {question.points}")
+            raise ValueError(
+                f"the rubric of question {question.number} does not add up to its {question.points}"
+            )
         if question.points < 1:
             raise ValueError(f"question {question.number} has no points")
 

@@ -1,9 +1,9 @@
 """A submission's process: what it may see and use, and how it ends.
 
 `Session` starts the driver with one notebook and asks it one thing after another. With bubblewrap the process
-sees Python, the installed packages and its own notebook, and nothing else: no network, no other submission, no
-check, no environment of the lecturer's. Time, memory, processes and disk are limited; whoever takes more is
-ended, with everything it started.
+sees Python, the installed packages and its own notebook, and nothing else: no network, no other submission,
+no check, no environment of the lecturer's. Time, memory, processes and disk are limited; whoever takes more
+is ended, with everything it started.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ import attncourse
 MEGABYTE = 2**20
 # Addresses that are reserved and never touched: libraries take some gigabytes of them.
 RESERVED = 6 * 1024 * MEGABYTE
-LOOK_EVERY = 0.05  # seconds
+LOOK_EVERY = 0.02  # seconds
 ENVIRONMENT = {
     "ATTNCOURSE_DEVICE": "cpu",
     "ATTNCOURSE_QUIET": "1",
@@ -46,9 +47,9 @@ ENVIRONMENT = {
 class Limits:
     """What one submission may take. Times are in seconds of the clock, sizes in bytes."""
 
-    cell_seconds: float = 30.0
+    cell_seconds: float = 20.0
     call_seconds: float = 10.0
-    submission_seconds: float = 300.0
+    submission_seconds: float = 120.0
     memory: int = 1536 * MEGABYTE
     processes: int = 32
     disk: int = 64 * MEGABYTE
@@ -67,7 +68,7 @@ def require_sandbox(*private: Path) -> None:
     """See that bubblewrap works here and shows a submission none of the private paths.
 
     Raises:
-        NoSandbox: bubblewrap is missing, the system forbids it, or a private path lies where a submission looks.
+        NoSandbox: bubblewrap is missing, the system forbids it, or a private path lies in a folder it shows.
     """
     for path in private:
         inside = [shown for shown in _shown() if path.resolve().is_relative_to(shown)]
@@ -88,7 +89,9 @@ def require_sandbox(*private: Path) -> None:
 
 def _shown() -> list[Path]:
     """The folders that a submission can read: the system's programs, Python, and the packages."""
-    system = [Path(path) for path in ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")]
+    system = [
+        Path(path) for path in ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")
+    ]
     python = [Path(sys.prefix), Path(sys.base_prefix), Path(attncourse.__file__).parent]
     return [path for path in (*system, *python) if path.exists()]
 
@@ -100,7 +103,18 @@ def _walls(limits: Limits) -> list[str]:
     for path in _shown():
         link = path.is_symlink() and len(path.parts) == 2
         command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    command += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--size",
+        "1048576",
+        "--tmpfs",
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+    ]
     command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
     command += ["--clearenv", *(word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair))]
     return [str(word) for word in command]
@@ -118,7 +132,9 @@ class Session:
     def __init__(self, notebook: Path, limits: Limits, *, sandboxed: bool = True):
         self.limits = limits
         driver = [sys.executable, "-m", "attncourse.coursework.driver"]
-        numbers = [str(limits.memory + RESERVED), str(limits.disk)]
+        most = 0 if os.geteuid() == 0 else _tasks_of(os.geteuid()) + limits.processes
+        numbers = [str(limits.memory + RESERVED), str(limits.disk), str(most)]
+        self._group = _Group(limits.processes) if os.geteuid() == 0 else None
         self._folder = None if sandboxed else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         if sandboxed:
             inside = "/tmp/submission.ipynb"
@@ -129,7 +145,7 @@ class Session:
             home = {**ENVIRONMENT, "HOME": self._folder.name}
             place = {"cwd": self._folder.name, "env": {**os.environ, **home}}
         self._process = subprocess.Popen(
-            command,
+            self._group.joined(command) if self._group else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -147,6 +163,8 @@ class Session:
         self._process.wait()
         self._process.stdin.close()
         self._process.stdout.close()
+        if self._group:
+            self._group.remove()
         if self._folder:
             self._folder.cleanup()
 
@@ -186,17 +204,14 @@ class Session:
 
     def _look_after(self) -> None:
         """End a submission that takes too much, before it hurts others."""
-        memory, processes = 0, 0
         with contextlib.suppress(psutil.NoSuchProcess):
             first = psutil.Process(self._process.pid)
-            for process in (first, *first.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    memory += process.memory_info().rss
-                    processes += 1
-        if processes > self.limits.processes:
-            raise Ended(f"it started more than {self.limits.processes} processes")
-        if memory > self.limits.memory:
-            raise Ended(f"it took more than {self.limits.memory // MEGABYTE} MB of memory")
+            family = [first, *first.children(recursive=True)]
+            if len(family) > self.limits.processes:
+                raise Ended(f"it started more than {self.limits.processes} processes")
+            # What processes share is counted once, but only when it matters: counting so is slow.
+            if all(sum(map(size, family)) > self.limits.memory for size in (_resident, _proportional)):
+                raise Ended(f"it took more than {self.limits.memory // MEGABYTE} MB of memory")
 
     def _last_words(self) -> str:
         try:
@@ -204,3 +219,56 @@ class Session:
         except subprocess.TimeoutExpired:
             return "its process stopped answering"
         return f"its process ended by itself (exit status {status})"
+
+
+class _Group:
+    """A control group that bounds the number of processes: to root, the usual limit does not apply."""
+
+    def __init__(self, processes: int):
+        base = Path("/sys/fs/cgroup")
+        base = base / "pids" if (base / "pids").is_dir() else base
+        self.path: Path | None = base / f"attncourse-{uuid.uuid4().hex}"
+        try:
+            self.path.mkdir()
+            # Threads count as well.
+            (self.path / "pids.max").write_text(str(4 * processes))
+        except OSError:  # a container that may not: then only the look every moment protects
+            self.remove()
+
+    def joined(self, command: list[str]) -> list[str]:
+        """The command, begun inside the group."""
+        if self.path is None:
+            return command
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
+
+    def remove(self) -> None:
+        """Give the group back, once its last process is gone."""
+        for _ in range(100):
+            if self.path is None or not self.path.exists():
+                break
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+            time.sleep(LOOK_EVERY)
+        self.path = None
+
+
+def _tasks_of(user: int) -> int:
+    """How many tasks a user has already: some kernels count them all against the limit of each process."""
+    count = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            count += process.num_threads() if process.uids().real == user else 0
+    return count
+
+
+def _resident(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return process.memory_info().rss
+    return 0
+
+
+def _proportional(process: psutil.Process) -> int:
+    """Bytes of memory, with what several processes share divided among them where the system tells."""
+    with contextlib.suppress(psutil.Error):
+        return process.memory_full_info().pss
+    return _resident(process)

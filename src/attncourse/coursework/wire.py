@@ -1,7 +1,7 @@
 """What crosses the boundary between judge and submission: JSON, with arrays as raw bytes.
 
-Never a pickle: whoever unpickles runs what the other side wrote. The judge decodes into NumPy arrays, numbers,
-texts and lists of these, whatever classes the submission made up.
+Never a pickle: whoever unpickles runs what the other side wrote. The judge decodes into NumPy arrays,
+numbers, texts and lists of these, whatever classes the submission made up.
 """
 
 import base64

@@ -1,0 +1,264 @@
+"""The judge: runs a submission cell by cell, asks it what the hidden checks ask, and compares the answers.
+
+The judge never imports or unpickles anything of a submission's. It sends inputs to the submission's process
+and receives numbers. Objects that equal everything, patched comparisons, edited checks and printed verdicts
+stay in that process, where nothing is decided.
+
+A process that loops, crashes or takes too much is ended and started anew without the step that ended it, so
+that each fault costs what it touches and no more.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from attncourse.coursework.asking import Asked, cases_of, questions_from, seed_for
+from attncourse.coursework.comparing import difference
+from attncourse.coursework.problems import ProblemSet, Question, part_of
+from attncourse.coursework.sandbox import Ended, Limits, Session
+from attncourse.coursework.submissions import Cell, recognise, remarks_on, which_set, words_for
+from attncourse.coursework.wire import decode
+
+RIGHT = "right"
+START_SECONDS = 120.0  # to load Python's libraries, which is not the submission's doing
+_ERRORS = {
+    "Missing": "is not defined",
+    "NotImplementedError": "is not answered yet",
+    "NotSendable": "returns something that is no tensor, number, text, or list of these",
+}
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What is asked in one problem set, and the right answers."""
+
+    problem_set: ProblemSet
+    asked: dict[str, list[Asked]]
+    right: dict[str, list[Any]]
+
+
+@dataclass
+class Verdict:
+    """The judgement of one question. `earned` is None as long as a person has to give the points."""
+
+    number: str
+    title: str
+    points: int
+    earned: float | None
+    cases: list[tuple[str, str]] = field(default_factory=list)
+    check: str = ""  # what the visible check says
+    answer: str = ""  # what is graded by hand
+    remark: str = ""  # what the person who grades by hand says
+
+
+@dataclass
+class Report:
+    """The judgement of one notebook."""
+
+    student: str
+    problem_set: str
+    points: int
+    verdicts: list[Verdict]
+    remarks: list[str]
+
+    @property
+    def earned(self) -> float:
+        """The points so far."""
+        return sum(verdict.earned or 0 for verdict in self.verdicts)
+
+    def as_dict(self) -> dict:
+        """The report as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict) -> "Report":
+        """The report that `as_dict` wrote."""
+        verdicts = [
+            Verdict(**{**one, "cases": [tuple(case) for case in one["cases"]]}) for one in content["verdicts"]
+        ]
+        return cls(**{**content, "verdicts": verdicts})
+
+
+def prepare(path: Path, problem_set: ProblemSet, secret: str, limits: Limits, *, sandboxed: bool) -> Exam:
+    """Draw the hidden inputs, and let the author's solutions answer them as a submission would.
+
+    Raises:
+        ValueError: a solution does not answer.
+    """
+    names = _common_names(problem_set)
+    asked = {
+        question.number: questions_from(cases_of(question.hidden, names), seed_for(secret, question.number))
+        for question in problem_set.questions
+        if not question.by_hand
+    }
+    with Session(path, limits, sandboxed=sandboxed) as session:
+        cells = recognise(session.ask("read", limits.cell_seconds)["cells"])
+    trial = _Trial(path, cells, problem_set, asked, limits, sandboxed)
+    right = {}
+    for number, cases in asked.items():
+        replies = [trial.outcomes[("ask", number, index)] for index in range(len(cases))]
+        wrong = [
+            f"{case.label}: {reply}"
+            for case, reply in zip(cases, replies, strict=True)
+            if "value" not in reply
+        ]
+        if wrong:
+            raise ValueError(
+                f"{problem_set.name}: the solution of question {number} does not answer {wrong[0]}"
+            )
+        right[number] = [decode(reply["value"]) for reply in replies]
+    return Exam(problem_set, asked, right)
+
+
+def _common_names(problem_set: ProblemSet) -> dict[str, Any]:
+    """The names that a hidden check may use: those of the cells that belong to every version."""
+    names: dict[str, Any] = {}
+    for cell in problem_set.notebook.cells:
+        if cell.cell_type == "code" and not part_of(cell):
+            exec(compile(TransformerManager().transform_cell(cell.source), "common cell", "exec"), names)
+    return names
+
+
+def judge(
+    path: Path,
+    student: str,
+    sets: dict[str, ProblemSet],
+    exam_of: Callable[[str], Exam],
+    limits: Limits,
+    *,
+    sandboxed: bool,
+) -> Report | str:
+    """Judge one notebook; a notebook that cannot be judged gives the reason, in words."""
+    try:
+        with Session(path, limits, sandboxed=sandboxed) as session:
+            reply = session.ask("read", limits.cell_seconds)
+        if "cells" not in reply:
+            return f"{path.name} cannot be read as a notebook ({reply.get('error')})"
+        cells = recognise(reply["cells"])
+    except Ended as end:
+        return f"{path.name} cannot be read as a notebook: {end}"
+    problem_set = which_set(cells, path, sets)
+    if problem_set is None:
+        return f"{path.name} answers none of the problem sets"
+    exam = exam_of(problem_set.name)
+    try:
+        trial = _Trial(path, cells, problem_set, exam.asked, limits, sandboxed)
+    except Ended as end:
+        return f"{path.name} could not be run on this machine: {end}"
+    verdicts = [_verdict(question, exam, trial, cells) for question in problem_set.questions]
+    remarks = [*remarks_on(cells, problem_set), *trial.remarks()]
+    return Report(student, problem_set.name, problem_set.points, verdicts, remarks)
+
+
+def _verdict(question: Question, exam: Exam, trial: "_Trial", cells: list[Cell]) -> Verdict:
+    verdict = Verdict(question.number, question.title, question.points, 0)
+    if question.by_hand:
+        verdict.answer = words_for(question.number, cells)
+        verdict.earned = None if verdict.answer else 0
+        return verdict
+    for index, (case, right) in enumerate(
+        zip(exam.asked[question.number], exam.right[question.number], strict=True)
+    ):
+        reply = trial.outcomes[("ask", question.number, index)]
+        verdict.cases.append((case.label, _words(case, right, reply)))
+    verdict.earned = question.points if all(words == RIGHT for _, words in verdict.cases) else 0
+    reply = trial.outcomes.get(("check", question.number), {})
+    verdict.check = str(reply.get("ended") or reply.get("error") or "").removeprefix("AssertionError: ")
+    return verdict
+
+
+def _words(case: Asked, right: Any, reply: dict) -> str:
+    name = case.request["name"]
+    if "ended" in reply:
+        return reply["ended"]
+    if "value" not in reply:
+        error = str(reply.get("error"))
+        return f"{name} {_ERRORS.get(error, f'raises {error[:40]}')}"
+    try:
+        how = difference(right, decode(reply["value"]))
+    except ValueError:
+        return "the process wrote something of its own where the answers go"
+    return f"{name}: the answer {how}" if how else RIGHT
+
+
+class _Trial:
+    """One submission's steps, carried out in as many processes as it takes.
+
+    A step is ("cell", index), ("check", question) or ("ask", question, case). `outcomes` holds the reply to
+    each, or {"ended": why} for a step that ended its process.
+    """
+
+    def __init__(self, path, cells, problem_set, asked, limits, sandboxed):
+        self.cells, self.asked, self.limits = cells, asked, limits
+        self.questions = {question.number: question for question in problem_set.questions}
+        self.outcomes: dict[tuple, dict] = {}
+        until = time.monotonic() + limits.submission_seconds
+        steps = list(self._steps())
+        while self._open(steps):
+            if time.monotonic() >= until:
+                self._close(
+                    self._open(steps), f"the {limits.submission_seconds:g} seconds of a submission were over"
+                )
+                break
+            with Session(path, limits, sandboxed=sandboxed) as session:
+                self._carry_out(steps, session, until)
+
+    def remarks(self) -> Iterator[str]:
+        """The cells that failed, in words."""
+        for step, reply in self.outcomes.items():
+            if step[0] == "cell" and (why := reply.get("ended") or reply.get("error")):
+                cell = self.cells[step[1]]
+                of = f" (question {cell.number})" if cell.number else ""
+                yield f"cell {step[1] + 1}{of}: {why}"
+
+    def _steps(self) -> Iterator[tuple]:
+        """The code cells in order, each check once in its place, then everything that is asked."""
+        checked = set()
+        for index, cell in enumerate(self.cells):
+            if cell.kind != "code" or cell.part == "hidden-check":
+                continue
+            if cell.part != "visible-check" or cell.number not in self.asked:
+                yield ("cell", index)
+            elif cell.number not in checked:
+                checked.add(cell.number)
+                yield ("check", cell.number)
+        for number in sorted(self.asked.keys() - checked):
+            yield ("check", number)
+        for number, cases in self.asked.items():
+            yield from (("ask", number, index) for index in range(len(cases)))
+
+    def _open(self, steps: list[tuple]) -> list[tuple]:
+        return [step for step in steps if step not in self.outcomes]
+
+    def _close(self, steps: list[tuple], why: str) -> None:
+        self.outcomes |= {step: {"ended": why} for step in steps}
+
+    def _carry_out(self, steps: list[tuple], session: Session, until: float) -> None:
+        """Go through the steps until one ends the process. Cells done before are done again, to no effect."""
+        session.ask("begin", START_SECONDS)
+        for step in steps:
+            before = self.outcomes.get(step)
+            if before is not None and ("ended" in before or step[0] == "ask"):
+                continue
+            try:
+                reply = self._ask(step, session, until)
+                self.outcomes.setdefault(step, reply)
+            except Ended as end:
+                # A question whose check or case ends the process is not asked again.
+                rest = [other for other in self._open(steps) if other[:2] == ("ask", step[1])]
+                self._close([step, *rest], str(end))
+                return
+
+    def _ask(self, step: tuple, session: Session, until: float) -> dict:
+        kind, which = step[:2]
+        seconds = self.limits.call_seconds if kind == "ask" else self.limits.cell_seconds
+        seconds = max(0.1, min(seconds, until - time.monotonic()))
+        if kind == "ask":
+            case = self.asked[which][step[2]]
+            return session.ask(case.what, seconds, **case.request)
+        source = self.cells[which].source if kind == "cell" else self.questions[which].visible
+        return session.ask("run", seconds, source=source)

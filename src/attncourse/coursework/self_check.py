@@ -1,0 +1,48 @@
+"""A student's own look at a notebook before handing it in: which of its visible checks pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attncourse.coursework.judge import START_SECONDS
+from attncourse.coursework.sandbox import Ended, Limits, Session
+from attncourse.coursework.submissions import Cell, recognise
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One check and what it says; `words` is empty if it passes."""
+
+    name: str
+    words: str
+
+
+def run_checks(notebook: Path, limits: Limits | None = None) -> list[Checked]:
+    """Run a notebook from top to bottom in a new process, and collect what its check cells say.
+
+    Raises:
+        FileNotFoundError: there is no such notebook.
+        ValueError: it cannot be read, or has no check cell.
+    """
+    if not notebook.is_file():
+        raise FileNotFoundError(f"there is no notebook {notebook}")
+    limits = limits or Limits()
+    with Session(notebook, limits, sandboxed=False) as session:
+        reply = session.ask("read", limits.cell_seconds)
+        if "cells" not in reply:
+            raise ValueError(f"{notebook} cannot be read as a notebook ({reply.get('error')})")
+        cells = recognise(reply["cells"])
+        if not any(cell.part == "visible-check" for cell in cells):
+            raise ValueError(f"{notebook} has no check cell: is it a problem set?")
+        return list(_run(session, [cell for cell in cells if cell.kind == "code"], limits))
+
+
+def _run(session: Session, cells: list[Cell], limits: Limits):
+    session.ask("begin", START_SECONDS)
+    for cell in cells:
+        try:
+            words = session.ask("run", limits.cell_seconds, source=cell.source).get("error", "")
+        except Ended as end:
+            yield Checked(f"question {cell.number}" if cell.number else "a cell", str(end))
+            return
+        if cell.part == "visible-check":
+            yield Checked(f"question {cell.number}", words.removeprefix("AssertionError: "))
