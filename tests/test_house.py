@@ -170,7 +170,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     declared = {line.split(">=")[0] for line in PROJECT["dependencies"]}
     extras = {
         line.split(">=")[0]
-        for extra in ("notebooks", "pretrained")
+        for extra in ("coursework", "notebooks", "pretrained")
         for line in PROJECT["optional-dependencies"][extra]
     }
     assert imported - declared - extras == set(), "imported, but not declared in pyproject.toml"

@@ -9,7 +9,7 @@ from attncourse.coursework.sandbox import NoSandbox, require_sandbox
 
 @pytest.fixture(scope="session")
 def bubblewrap() -> None:
-    """Tests that ask for this run where bubblewrap works; where everything must run, its absence is a failure."""
+    """Where everything must run, a machine on which bubblewrap does not work is a failure."""
     try:
         require_sandbox()
     except NoSandbox as reason:

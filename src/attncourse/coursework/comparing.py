@@ -12,8 +12,8 @@ def difference(expected: Any, given: Any) -> str:
     """How an answer differs from the right one, in words that give neither away; "" if it does not."""
     if isinstance(expected, list) or isinstance(given, list):
         return _of_lists(expected, given)
-    if isinstance(expected, dict) and isinstance(given, dict):
-        if expected.keys() != given.keys():
+    if isinstance(expected, dict):
+        if not isinstance(given, dict) or expected.keys() != given.keys():
             return "has other names in it"
         return next(filter(None, (difference(expected[key], given[key]) for key in expected)), "")
     if expected is None or isinstance(expected, str):
@@ -38,7 +38,11 @@ def _of_numbers(expected: Any, given: Any) -> str:
         return "is not of true and false" if right.dtype == bool else "is of true and false"
     if answer.dtype.kind == "f" and np.isnan(answer).any():
         return "has NaN in it"
-    if right.dtype.kind in "iub" and answer.dtype.kind in "iub":
+    if right.dtype.kind in "iubO" and answer.dtype.kind in "iubO":  # O: a whole number beyond 64 bits
         return "" if np.array_equal(right, answer) else "has other numbers in it"
-    close = np.allclose(right.astype(np.float64), answer.astype(np.float64), rtol=RELATIVE, atol=ABSOLUTE)
+    try:
+        right, answer = right.astype(np.float64), answer.astype(np.float64)
+    except OverflowError:  # Python's whole numbers go beyond every float
+        return "has other numbers in it"
+    close = np.allclose(right, answer, rtol=RELATIVE, atol=ABSOLUTE)
     return "" if close else "has other numbers in it"

@@ -3,6 +3,7 @@
 import secrets
 from typing import Any
 
+import torch
 from IPython.core.inputtransformer2 import TransformerManager
 from torch import Tensor
 
@@ -37,13 +38,13 @@ def _reply(student: Student, case: Asked) -> dict:
 
 
 def _shapes(value: Any) -> str:
-    if isinstance(value, Tensor):
-        if value.is_floating_point() and not value.isfinite().all():
-            raise ValueError("the solution answers NaN or an infinity, which no answer equals")
-        return str(tuple(value.shape))
     if isinstance(value, list):
         return ", ".join(map(_shapes, value))
-    return type(value).__name__
+    if isinstance(value, dict):
+        _shapes(list(value.values()))
+    if isinstance(value, float | Tensor) and not torch.as_tensor(value).isfinite().all():
+        raise ValueError("the solution answers NaN or an infinity, which no answer equals")
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
 def compare_here(namespace: dict[str, Any], hidden: str, solution: list[str]) -> None:

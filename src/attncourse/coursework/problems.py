@@ -108,7 +108,10 @@ def read_problem_set(path: Path) -> ProblemSet:
     Raises:
         ValueError: something is missing, doubled or out of place; the message names file and cell.
     """
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (AttributeError, KeyError, TypeError, ValueError, nbformat.ValidationError):
+        raise ValueError(f"{path.name}: this is not a notebook") from None
     questions: list[Question] = []
     for number, cell in enumerate(notebook.cells, start=1):
         part = part_of(cell)
@@ -117,7 +120,7 @@ def read_problem_set(path: Path) -> ProblemSet:
                 questions.append(_question(cell))
             elif part:
                 _add(questions, part, cell)
-        except ValueError as error:
+        except (ValueError, SyntaxError) as error:
             raise ValueError(f"{path.name}, cell {number} ({cell.get('id', 'no id')}): {error}") from None
     try:
         _check_whole(path.stem, questions)
@@ -160,9 +163,11 @@ def _add(questions: list[Question], part: str, cell: NotebookNode) -> None:
 
 
 def _check_whole(name: str, questions: list[Question]) -> None:
+    if not questions:
+        raise ValueError("it has no question: a question's cell is tagged `question`")
     expected = [f"{name[:2]}.{count}" for count in range(1, len(questions) + 1)]
     if [question.number for question in questions] != expected:
-        raise ValueError(f"its questions are numbered otherwise than {', '.join(expected) or 'at all'}")
+        raise ValueError(f"its questions are numbered otherwise than {', '.join(expected)}")
     for question in questions:
         needed = ("answer", "rubric") if question.by_hand else ("answer", "visible", "hidden", "mistakes")
         missing = [part for part in needed if not getattr(question, part)]
@@ -208,22 +213,33 @@ def without_solution(source: str) -> str:
     return "\n".join(kept)
 
 
+def solution_alone(source: str) -> str:
+    """An answer's cell with its solution, without marks and without what is handed out."""
+    lines = source.splitlines()
+    marks = (BEGIN, END)
+    kept = (n for n in lines if not n.lstrip().startswith("#: ") and not any(mark in n for mark in marks))
+    return "\n".join(kept)
+
+
 def _placeholder(source: str, inside: list[str]) -> list[str]:
     if source.startswith("**"):
         return [UNANSWERED]
     handed_out = [line.replace("#: ", "", 1) for line in inside if line.lstrip().startswith("#: ")]
     if handed_out:
         return handed_out
-    first = next(line for line in inside if line.strip())
+    first = next((line for line in inside if line.strip()), None)
+    if first is None:
+        raise ValueError(f"between a {BEGIN} and its {END} stands nothing")
     indent = first[: len(first) - len(first.lstrip())]
     if indent:
         number = source.partition("\n")[0].removeprefix("# Question ")
         return [f"{indent}# Write your code here.", f'{indent}raise NotImplementedError("question {number}")']
     names = [
-        target.id
+        name.id
         for statement in ast.parse("\n".join(inside)).body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in getattr(statement, "targets", None) or [statement.target]
+        for name in (target.elts if isinstance(target, ast.Tuple) else [target])
+        if isinstance(name, ast.Name)
     ]
     return [f"{name} = ...  # write your answer here" for name in names]

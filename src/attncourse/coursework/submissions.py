@@ -49,7 +49,8 @@ def _handed_in(entry: Path) -> HandedIn | None:
     if entry.is_symlink():
         return HandedIn(entry.stem, [], ["the submission is a link to another file, and was not opened"])
     if entry.is_dir():
-        inside = [path for path in sorted(entry.rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
+        found = (path for path in sorted(entry.rglob("*.ipynb")) if path.is_file() or path.is_symlink())
+        inside = [path for path in found if ".ipynb_checkpoints" not in path.parts]
         links = [
             path for path in inside if path.is_symlink() or not path.resolve().is_relative_to(entry.resolve())
         ]
@@ -137,5 +138,6 @@ def _plain(source: str) -> list[str]:
 def words_for(question_number: str, cells: list[Cell]) -> str:
     """What a student wrote under a question that is graded by hand; "" if nothing."""
     written = [cell for cell in cells if (cell.part, cell.number) == ("answer", question_number)]
-    texts = [re.sub(r"\A\*\*Your answer to question .*\*\*\s*", "", cell.source).strip() for cell in written]
-    return "\n\n".join(text.replace(UNANSWERED, "").strip() for text in texts).strip()
+    heading = rf"\A\*\*Your answer to question {NUMBER}\*\*"
+    texts = [re.sub(heading, "", cell.source).replace(UNANSWERED, "").strip() for cell in written]
+    return "\n\n".join(texts).strip()

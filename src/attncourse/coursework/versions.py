@@ -10,6 +10,8 @@
 The same sources give the same bytes.
 """
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,22 +19,20 @@ import nbformat
 from nbformat import NotebookNode
 
 from attncourse.coursework.problems import (
+    BEGIN,
+    END,
     INSTRUCTORS,
     ProblemSet,
     Question,
     part_of,
     read_problem_sets,
+    solution_alone,
     without_solution,
 )
 from attncourse.notebooks import METADATA, with_address
 
-NBGRADER_CONFIG = """\
-# The attention course's problem sets for nbgrader: run its commands in this folder.
-c = get_config()
-c.CourseDirectory.course_id = "attncourse"
-c.ClearSolutions.code_stub = {"python": "# Write your code here.\\nraise NotImplementedError"}
-c.ExecutePreprocessor.timeout = 60
-"""
+_CHAPTER = re.compile(r"\[([^\]]+)\]\(\.\./(\w+\.ipynb[^)]*)\)")
+NBGRADER_CONFIG = Path(__file__).with_name("nbgrader_config.txt")
 
 
 def build(source: Path, out: Path, address: str = "") -> list[Path]:
@@ -57,7 +57,7 @@ def build(source: Path, out: Path, address: str = "") -> list[Path]:
         for place, notebook in versions.items():
             written.append(_write(out / place, with_address(notebook, address) if address else notebook))
     config = out / "nbgrader" / "nbgrader_config.py"
-    config.write_text(NBGRADER_CONFIG, encoding="utf-8")
+    shutil.copyfile(NBGRADER_CONFIG, config)
     return [*written, config]
 
 
@@ -83,23 +83,26 @@ def _write(path: Path, notebook: NotebookNode) -> Path:
 
 def student_version(problem_set: ProblemSet) -> NotebookNode:
     """What is handed out: nothing of the author's is left in sources, outputs or metadata."""
-    return _assembled(_student_cells(problem_set))
+    return _assembled(_student_cells(problem_set, chapters=""))
 
 
 def reader_version(problem_set: ProblemSet) -> NotebookNode:
-    """The student's version as a page: checks are folded."""
-    notebook = student_version(problem_set)
+    """The student's version as a page of the book: checks are folded, and links lead to the chapter."""
+    notebook = _assembled(_student_cells(problem_set, chapters="../../chapters/"))
     for cell in notebook.cells:
         if part_of(cell) == "visible-check":
             cell.metadata.tags.append("hide-input")
     return notebook
 
 
-def _student_cells(problem_set: ProblemSet) -> Iterator[NotebookNode]:
+def _student_cells(problem_set: ProblemSet, chapters: str) -> Iterator[NotebookNode]:
+    """The cells that a student sees; links lead to the folder `chapters`, or are none if it is ""."""
     for part, number, cell in _parts(problem_set):
         if part in INSTRUCTORS:
             continue
         source = without_solution(cell.source) if part == "answer" else cell.source
+        if cell.cell_type == "markdown":
+            source = _CHAPTER.sub(rf"[\1]({chapters}\2)" if chapters else r"\1", source)
         kept = _new_cell(cell.cell_type, source, _id(part, number) or cell.id)
         if part:
             kept.metadata["tags"] = [part]
@@ -143,33 +146,20 @@ def _nbgrader_cells(problem_set: ProblemSet, questions: dict[str, Question]) -> 
 
 
 def _marked_for_nbgrader(source: str, question: Question) -> str:
-    """Where something is handed out to repair, nbgrader has no word for it: the solution goes below it."""
-    if question.by_hand:
-        return source.replace("<!-- END SOLUTION -->", f"\n{question.rubric}\n<!-- END SOLUTION -->")
-    kept, handed_out = [], []
-    for line in source.splitlines():
-        if line.lstrip().startswith("#: "):
-            handed_out.append(line.replace("#: ", "", 1))
-        else:
-            kept.append(line)
-    if not handed_out:
-        return source
-    # The student's text stands outside the marks, so that clearing the solution leaves it.
-    whole = without_solution(source)
-    solved = "\n".join(line for line in kept if "BEGIN SOLUTION" not in line and "END SOLUTION" not in line)
-    return f"{whole}\n\n\n### BEGIN SOLUTION\n{solved}\n### END SOLUTION"
+    """The student's text, and below it between nbgrader's marks what it has to clear away."""
+    cleared = solution_alone(source) + (f"\n\n{question.rubric}" if question.by_hand else "")
+    return f"{without_solution(source)}\n\n\n### {BEGIN}\n{cleared}\n### {END}"
 
 
 def _hidden_tests(problem_set: ProblemSet, question: Question) -> str:
     """nbgrader runs its tests inside the student's kernel: solution and cases travel in the hidden region."""
-    common = [
-        c.source for part, _, c in _parts(problem_set) if c.cell_type == "code" and part in ("", "answer")
-    ]
+    code = [(part, c.source) for part, _, c in _parts(problem_set) if c.cell_type == "code"]
+    solution = [solution_alone(source) for part, source in code if part in ("", "answer")]
     return "\n".join(
         [
             "### BEGIN HIDDEN TESTS",
             "from attncourse.coursework import compare_here",
-            f"compare_here(globals(), {question.hidden!r}, {common!r})",
+            f"compare_here(globals(), {question.hidden!r}, {solution!r})",
             "### END HIDDEN TESTS",
         ]
     )

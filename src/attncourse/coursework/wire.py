@@ -42,10 +42,11 @@ def _array(value: Any) -> list:
         value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
     if not isinstance(value, np.ndarray | np.generic):
         raise NotSendable("no tensor, array, number, text, or list of these")
-    array = np.ascontiguousarray(np.asarray(value)).reshape(np.shape(value))
+    array = np.asarray(value)  # without its subclass, and whatever that one overrides
     if array.dtype.name not in DTYPES:
         raise NotSendable(f"an array of {array.dtype.name}")
-    return [array.dtype.name, list(array.shape), base64.b64encode(array.tobytes()).decode()]
+    content = array.astype(array.dtype.newbyteorder("="), copy=False).tobytes()
+    return [array.dtype.name, list(array.shape), base64.b64encode(content).decode()]
 
 
 def decode(message: Any) -> Any:

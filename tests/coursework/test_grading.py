@@ -1,0 +1,218 @@
+"""What grading writes, what it keeps, when it refuses, and the commands around it."""
+
+import csv
+import json
+import stat
+
+import pytest
+from handed_in import NAME, SOURCE, WORDS, HandedIn
+from test_versions import SETS, secret_lines
+
+from attncourse.cli import main
+from attncourse.coursework import grading, sandbox
+from attncourse.coursework.grading import grade
+from attncourse.coursework.problems import solution_alone
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with two submissions: `ada` solved everything, `bob` the first question."""
+    HandedIn().solve().write(tmp_path / "submissions" / "ada.ipynb")
+    HandedIn().solve("02.1").write(tmp_path / "submissions" / "bob" / "anything.ipynb")
+    return tmp_path
+
+
+def rows(place, name=f"grades_{NAME}.csv") -> dict[str, dict]:
+    with (place / "out" / name).open(encoding="utf-8-sig", newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def again(place, **how):
+    return grade(place / "submissions", place / "out", source=SOURCE, **how)
+
+
+def fill_in(place, points: str, remark: str = "") -> None:
+    path = place / "out" / "by_hand.csv"
+    path.write_text(
+        path.read_text(encoding="utf-8-sig").replace("02.4,3,,", f"02.4,3,{points},{remark}"),
+        encoding="utf-8",
+    )
+
+
+def test_points_given_by_hand_are_added_and_stay(place):
+    """A second run that loses them would cost an evening's work."""
+    again(place)
+    assert rows(place)["ada"] | {"points": "7", "still to grade by hand": "3"} == rows(place)["ada"]
+    assert WORDS.partition("\n\n")[2] in (place / "out" / "by_hand.html").read_text()
+    fill_in(place, "2.5", "one reason is missing")
+    for _ in range(2):
+        again(place)
+        assert rows(place)["ada"] | {"points": "9.5", "still to grade by hand": "0"} == rows(place)["ada"]
+        assert "one reason is missing" in (place / "out" / "feedback" / "ada" / f"{NAME}.html").read_text()
+
+
+@pytest.mark.parametrize("points", ["4", "-1", "two"])
+def test_points_that_cannot_be_are_refused_and_kept(place, points):
+    """Overwriting the file would lose what was filled in beside the slip."""
+    again(place)
+    fill_in(place, points)
+    written = (place / "out" / "by_hand.csv").read_text()
+    with pytest.raises(ValueError, match=rf"row 2: points is '{points}', and not a number from 0 to 3"):
+        again(place)
+    assert (place / "out" / "by_hand.csv").read_text() == written
+
+
+def test_a_second_run_judges_nothing_twice(place, monkeypatch):
+    first = again(place)
+    before = {path: path.read_bytes() for path in (place / "out").rglob("*") if path.is_file()}
+    monkeypatch.setattr(grading, "judge", lambda *_, **__: pytest.fail("judged again"))
+    assert again(place) == first
+    assert {path: path.read_bytes() for path in (place / "out").rglob("*") if path.is_file()} == before
+
+
+def test_an_interrupted_run_goes_on(place, monkeypatch):
+    """What was judged before the interruption is kept; the rest is judged then."""
+    real, judged = grading.judge, []
+
+    def interrupted(path, student, *rest, **how):
+        if student == "bob" and not judged:
+            judged.append(student)
+            raise KeyboardInterrupt
+        judged.append(student)
+        return real(path, student, *rest, **how)
+
+    monkeypatch.setattr(grading, "judge", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        again(place)
+    again(place)
+    assert sorted(judged) in (["ada", "bob", "bob"], ["ada", "ada", "bob", "bob"])
+    assert {who: row["points"] for who, row in rows(place).items()} == {"ada": "7", "bob": "3"}
+
+
+def test_a_submission_that_changed_is_judged_again(place):
+    again(place)
+    HandedIn().solve("02.1", "02.2").write(place / "submissions" / "bob" / "anything.ipynb")
+    again(place)
+    assert rows(place)["bob"]["points"] == "5"
+
+
+def test_the_secret_is_kept_to_the_lecturer(place):
+    """Whoever reads the seed can draw the hidden inputs."""
+    again(place)
+    secret = place / "out" / "secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600 and len(secret.read_text().strip()) == 32
+    for path in (place / "out" / "feedback").rglob("*.*"):
+        assert secret.read_text().strip() not in path.read_text()
+
+
+def test_no_line_of_the_author_s_is_in_any_feedback(place):
+    again(place)
+    lines = secret_lines(SETS[NAME])
+    own = {
+        line.strip()
+        for question in SETS[NAME].questions
+        for line in solution_alone(question.answer).split("\n")
+    }
+    pages = list((place / "out" / "feedback").rglob("*.*"))
+    assert len(pages) == 4
+    for page in pages:
+        text = page.read_text()
+        assert [line for line in lines - own if json.dumps(line)[1:-1] in text or line in text] == []
+
+
+def test_several_sets_in_one_folder_have_a_table_each(place):
+    """A folder of a whole term: each notebook is known by its cells, whatever its name."""
+    other = "00_what_is_attention"
+    released = (SOURCE / f"{other}.ipynb").read_text()
+    (place / "submissions" / "bob" / "another.ipynb").write_text(released)
+    HandedIn().solve().write(place / "submissions" / "bob" / "zz the final one.ipynb")
+    again(place, jobs=2)
+    assert rows(place)["bob"]["points"] == "7"
+    assert "several notebooks for this problem set; zz the final one.ipynb" in rows(place)["bob"]["remarks"]
+    second = rows(place, f"grades_{other}.csv")
+    assert second["ada"]["remarks"] == "no notebook for this problem set"
+    automatic = sum(question.points for question in SETS[other].questions if not question.by_hand)
+    assert second["bob"]["points"] == str(automatic)
+
+
+def test_markup_in_names_and_errors_stays_text(place):
+    """A student's page is opened in the lecturer's browser."""
+    evil = "<script>alert(1)</script>"
+    HandedIn().insert("answer-02-1", f"raise ValueError('{evil}')").write(
+        place / "submissions" / "<img src=x onerror=alert(1)>.ipynb"
+    )
+    again(place)
+    for page in (place / "out").rglob("*.html"):
+        assert "<script" not in page.read_text() and "<img" not in page.read_text()
+
+
+def test_without_bubblewrap_nothing_is_graded(place, monkeypatch, capsys):
+    """A silent downgrade would run strangers' code with the lecturer's rights."""
+    monkeypatch.setenv("PATH", "")
+    words = ["coursework", "grade", str(place / "submissions"), "--out", str(place / "out")]
+    assert main([*words, "--source", str(SOURCE)]) == 2
+    said = capsys.readouterr().err
+    assert "bubblewrap is not installed" in said and "--no-sandbox" in said
+    assert not (place / "out").exists()
+
+
+def test_whoever_says_so_grades_without_a_sandbox(place, capsys):
+    words = ["coursework", "grade", str(place / "submissions"), "--out", str(place / "out"), "--no-sandbox"]
+    assert main([*words, "--source", str(SOURCE)]) == 0
+    assert f"ada: {NAME} 7/10" in capsys.readouterr().out
+
+
+def test_a_folder_that_submissions_can_read_is_refused(monkeypatch, place):
+    """Installed into the folder of the sources, Python would show them to every submission."""
+    monkeypatch.setattr(sandbox.sys, "prefix", str(SOURCE.parent))
+    with pytest.raises(sandbox.NoSandbox, match="which every submission can read"):
+        again(place)
+
+
+@pytest.mark.parametrize(
+    "words", [["nowhere", "--out", "o"], [".", "--out", "o"]], ids=["no folder", "empty"]
+)
+def test_nothing_to_grade_is_said(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["coursework", "grade", *words, "--source", str(SOURCE)]) == 2
+    assert "submission" in capsys.readouterr().err.lower()
+
+
+# --- The student's own check -------------------------------------------------------------------------------
+
+
+def test_the_check_s_exit_status_tells(tmp_path, capsys):
+    """A check that returns 0 on a failing notebook is worse than none."""
+    path = HandedIn().solve().write(tmp_path / "mine.ipynb")
+    assert main(["coursework", "check", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"✓ question 02.{n}" for n in (1, 2, 3)]
+    HandedIn().solve("02.1").write(path)
+    assert main(["coursework", "check", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert "✓ question 02.1" in said and "✗ question 02.2: another previous word moves the weights" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no notebook"),
+        ("{", "cannot be read as a notebook"),
+        ('{"cells": []}', "has no check cell"),
+    ],
+    ids=["missing", "broken", "empty"],
+)
+def test_what_cannot_be_checked_is_named(content, words, tmp_path, capsys):
+    path = tmp_path / "mine.ipynb"
+    if content is not None:
+        path.write_text(content)
+    assert main(["coursework", "check", str(path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_building_says_what_it_wrote_and_what_it_lacks(tmp_path, capsys):
+    assert main(["coursework", "build", str(tmp_path / "out"), "--source", str(SOURCE)]) == 0
+    assert f"student/{NAME}.ipynb" in capsys.readouterr().out
+    assert main(["coursework", "build", str(tmp_path / "out"), "--source", str(tmp_path / "none")]) == 2
+    assert "no problem set in" in capsys.readouterr().err

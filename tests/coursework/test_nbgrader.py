@@ -1,0 +1,74 @@
+"""The nbgrader course: released, graded and given back by nbgrader itself."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from handed_in import NAME, PROBLEMS, SOURCE, WORDS
+from test_versions import secret_lines
+
+from attncourse.coursework.problems import solution_alone
+from attncourse.coursework.versions import build
+
+pytest.importorskip("nbgrader", reason="nbgrader is not installed")
+
+
+def run(folder: Path, *words: str) -> None:
+    environment = {**os.environ, "HOME": str(folder), "IPYTHONDIR": str(folder / ".ipython")}
+    command = [sys.executable, "-m", "nbgrader", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> Path:
+    """One assignment released, handed in by three, graded, and given back."""
+    built = tmp_path_factory.mktemp("built")
+    build(SOURCE, built)
+    course = built / "nbgrader"
+    run(course, "generate_assignment", NAME)
+    released = course / "release" / NAME / f"{NAME}.ipynb"
+    import nbformat
+
+    for student in ("untouched", "solved", "wrong"):
+        notebook = nbformat.read(released, as_version=4)
+        for cell in notebook.cells:
+            if student != "untouched" and cell.id.startswith("answer-"):
+                number = cell.id.removeprefix("answer-").replace("-", ".")
+                question = next(q for q in PROBLEMS.questions if q.number == number)
+                wrong = student == "wrong" and number == "02.2"
+                cell.source = question.mistakes[0].source if wrong else solution_alone(question.answer)
+                cell.source = WORDS if question.by_hand else cell.source
+        path = course / "submitted" / student / NAME / f"{NAME}.ipynb"
+        path.parent.mkdir(parents=True)
+        nbformat.write(notebook, path)
+    for word in ("autograde", "generate_feedback"):
+        run(course, word, NAME)
+    run(course, "export")
+    return course
+
+
+def test_nbgrader_gives_the_points_that_were_earned(course):
+    with (course / "grades.csv").open(newline="") as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    assert scores == {"untouched": 0, "solved": 7, "wrong": 5}
+
+
+@pytest.mark.parametrize("folder", ["release", "feedback"])
+def test_nbgrader_hands_nothing_of_the_author_s_out(course, folder):
+    """nbgrader restores hidden tests before it grades; its feedback would print them."""
+    from html import unescape
+    from re import sub
+
+    files = [path for path in (course / folder).rglob("*") if path.suffix in (".ipynb", ".html")]
+    assert files
+    for path in files:
+        if "solved" in path.parts or "wrong" in path.parts:
+            continue  # these students wrote the solutions themselves
+        text = unescape(sub(r"<[^>]+>", "", path.read_text()))
+        assert [line for line in secret_lines(PROBLEMS) if line in text] == []
+    shutil.rmtree(course / folder)
