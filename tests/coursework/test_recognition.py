@@ -40,7 +40,7 @@ def raw(source="", kind="code", cell_id="", tags=()):
 
 
 def of_the_set(cells) -> list[tuple[str, str]]:
-    return [(cell.part, cell.number) for cell in cells if cell.part]
+    return [(cell.part, cell.number) for cell in cells if cell.part not in ("", "question")]
 
 
 # --- Cells -------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ FIRST_LINES = {
     "**Your answer to question 02.4**\n\nBecause.": ("answer", "02.4"),
     "**Your answer to question 02.4**": ("answer", "02.4"),
     "# Question 02.1: my answer": ("", ""),
-    "## Question 02.1: A title (3 points)": ("", ""),
+    "## Question 02.1: A title (3 points)": ("question", "02.1"),
     "# Question 2.1": ("", ""),
     "# Question 02x1": ("", ""),
     "x = 1\n# Question 02.1": ("", ""),
@@ -293,9 +293,31 @@ def test_words_without_their_heading_are_found_by_id():
 def test_words_in_several_cells_are_put_together():
     """The first cell was left as it was, and the answer written into its copy; or half of it in each."""
     texts = [f"{HEADING}\n\n{UNANSWERED}", f"{HEADING}\n\nOne.", f"{HEADING}\n\nTwo."]
-    assert words_for("02.4", recognise(map(raw, texts))) == "One.\n\nTwo."
-    assert words_for("02.4", recognise(map(raw, texts[:1]))) == ""
+    cells = [raw(text, "markdown") for text in texts]
+    assert words_for("02.4", recognise(cells)) == "One.\n\nTwo."
+    assert words_for("02.4", recognise(cells[:1])) == ""
     assert words_for("02.4", []) == ""
+
+
+def test_words_in_a_new_cell_below_are_found():
+    """Many students add a cell and write there; the next question's cells are not theirs."""
+    question = "## Question 02.4: Good links, worse words (3 points)"
+    texts = [
+        question,
+        f"{HEADING}\n\n{UNANSWERED}",
+        "One.",
+        "Two.",
+        "## Question 02.5: Another (1 point)",
+        "Three.",
+    ]
+    cells = recognise(raw(text, "markdown") for text in texts)
+    assert words_for("02.4", cells) == "One.\n\nTwo."
+    assert words_for("02.4", cells[:1] + cells[2:]) == "One.\n\nTwo.", "the answer's own cell was deleted"
+
+
+def test_a_heading_of_the_student_s_own_is_no_check():
+    """Notes under "# Check 02.1" would be reported as a second, changed check."""
+    assert recognise([raw("# Check 02.1\nIt passes.", "markdown")])[0].part == ""
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
@@ -350,6 +372,15 @@ def test_checkpoints_and_hidden_files_are_nobody_s(tmp_path):
     put(tmp_path, "ada/02.ipynb", "ada/.ipynb_checkpoints/02-checkpoint.ipynb", ".ipynb_checkpoints/b.ipynb")
     put(tmp_path, ".hidden.ipynb", "README.md", "grades.csv")
     assert found(tmp_path) == {"ada": (["ada/02.ipynb"], [])}
+
+
+def test_an_archive_or_a_pdf_is_reported(tmp_path):
+    put(tmp_path, "ada.zip", "bo.PDF", "cy.ipynb")
+    assert found(tmp_path) == {
+        "ada": ([], ["ada.zip is no notebook"]),
+        "bo": ([], ["bo.PDF is no notebook"]),
+        "cy": (["cy.ipynb"], []),
+    }
 
 
 def test_a_student_without_a_notebook_is_in_the_table(tmp_path):

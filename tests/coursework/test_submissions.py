@@ -305,7 +305,7 @@ def test_there_are_enough_of_them():
 
 @pytest.mark.parametrize("who", ALL)
 def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
-    """A point more is a hole in the grader; a point less, an injustice; silence, an e-mail to the lecturer."""
+    """A point more is a hole in the grader; a point less, an injustice; silence, an e-mail."""
     case = ALL[who]
     row = next(line for line in grades(place) if line["student"] == who)
     earned = tuple(int(row[number]) for number in ("02.1", "02.2", "02.3"))

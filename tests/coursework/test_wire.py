@@ -358,9 +358,12 @@ LIARS = {
 
 
 @pytest.mark.parametrize(("liar", "plain"), LIARS.values(), ids=LIARS.keys())
-def test_a_class_of_a_submission_s_own_stays_behind(liar, plain):
+@pytest.mark.parametrize(
+    "way", [sent, lambda value: decode(encode(value))], ids=["as text", "in one process"]
+)
+def test_a_class_of_a_submission_s_own_stays_behind(liar, plain, way):
     """A list that equals everything is right in every comparison that it takes part in."""
-    arrived = sent(liar)
+    arrived = way(liar)
     assert type(arrived) is type(plain)
     if isinstance(plain, np.ndarray):
         assert arrived.dtype == plain.dtype and np.array_equal(arrived, plain)

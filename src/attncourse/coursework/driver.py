@@ -117,7 +117,7 @@ def _cell(cell: dict) -> dict:
     return {
         "kind": cell["cell_type"],
         "id": str(cell.get("id") or metadata.get("id") or ""),  # Colab keeps it in the metadata
-        "tags": [str(tag) for tag in metadata.get("tags", [])],
+        "tags": [str(tag) for tag in metadata.get("tags") or []],
         "source": source if isinstance(source, str) else "".join(source),
     }
 

@@ -177,6 +177,8 @@ def _check_whole(name: str, questions: list[Question]) -> None:
             raise ValueError(
                 f"the rubric of question {question.number} does not add up to its {question.points}"
             )
+        if question.hidden and "def cases(" not in question.hidden:
+            raise ValueError(f"the hidden check of question {question.number} defines no cases(draw, ask)")
         if question.points < 1:
             raise ValueError(f"question {question.number} has no points")
 

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.coursework.problems import FIRST_LINES, UNANSWERED, ProblemSet
+from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question
 
+# What is handed in in place of a notebook, and must not be passed over in silence.
+BY_MISTAKE = {".7z", ".docx", ".gz", ".html", ".pdf", ".py", ".rar", ".zip"}
 NUMBER = r"(\d\d\.\d)"
 _LINES = {part: re.compile(FIRST_LINES[part].replace("{}", NUMBER)) for part in ("answer", "visible-check")}
+_HEADING = rf"\A\*\*Your answer to question {NUMBER}\*\*"
 _ID = re.compile(r"(answer|visible-check)-(\d\d)-(\d)$")
 
 
@@ -38,6 +41,7 @@ def find_submissions(folder: Path) -> list[HandedIn]:
     found = [one for one in found if one is not None]
     if not found:
         raise FileNotFoundError(f"no submission in {folder}: a student is NAME.ipynb, or a folder NAME")
+    found = [one for one in found if one is not None]
     names = Counter(one.student for one in found)
     doubled = [name for name, count in names.items() if count > 1]
     if doubled:
@@ -57,8 +61,10 @@ def _handed_in(entry: Path) -> HandedIn | None:
         remarks = [f"{path.name} is a link to another file, and was not opened" for path in links]
         notebooks = [path for path in inside if path not in links]
         return HandedIn(entry.name, notebooks, remarks if notebooks or remarks else ["there is no notebook"])
-    if entry.suffix == ".ipynb":
+    if entry.suffix.lower() == ".ipynb":
         return HandedIn(entry.stem, [entry], [])
+    if entry.suffix.lower() in BY_MISTAKE:
+        return HandedIn(entry.stem, [], [f"{entry.name} is no notebook"])
     return None
 
 
@@ -83,8 +89,11 @@ def _recognise(cell: Mapping) -> Cell:
     if "hidden-check" in tags:
         return Cell(kind, source, "hidden-check")
     first = source.partition("\n")[0].rstrip()
+    if heading := HEADING.match(first):
+        return Cell(kind, source, "question", heading[1])
     for part, line in _LINES.items():
-        if found := line.match(first):
+        # A student's own Markdown may begin with "# Check 02.1" as well: as a heading.
+        if (found := line.match(first)) and (kind == "code" or first.startswith("**")):
             return Cell(kind, source, part, found[1] or found[found.lastindex], tagged=part in tags)
     if found := _ID.match(cell["id"]):
         return Cell(kind, source, found[1], f"{found[2]}.{found[3]}", tagged=found[1] in tags)
@@ -119,7 +128,7 @@ def remarks_on(cells: list[Cell], problem_set: ProblemSet) -> list[str]:
     return remarks
 
 
-def _remarks_on_checks(checks: list[Cell], question) -> list[str]:
+def _remarks_on_checks(checks: list[Cell], question: Question) -> list[str]:
     if question.by_hand:
         return []
     named = f"the check cell of question {question.number}"
@@ -136,8 +145,11 @@ def _plain(source: str) -> list[str]:
 
 
 def words_for(question_number: str, cells: list[Cell]) -> str:
-    """What a student wrote under a question that is graded by hand; "" if nothing."""
-    written = [cell for cell in cells if (cell.part, cell.number) == ("answer", question_number)]
-    heading = rf"\A\*\*Your answer to question {NUMBER}\*\*"
-    texts = [re.sub(heading, "", cell.source).replace(UNANSWERED, "").strip() for cell in written]
-    return "\n\n".join(texts).strip()
+    """What a student wrote under a question that is graded by hand, in its cell or in new ones below it."""
+    texts, below = [], False
+    for cell in cells:
+        if cell.part:
+            below = cell.number == question_number
+        if below and cell.part != "question" and cell.kind == "markdown":
+            texts.append(re.sub(_HEADING, "", cell.source).replace(UNANSWERED, "").strip())
+    return "\n\n".join(filter(None, texts))

@@ -23,8 +23,10 @@ def encode(value: Any) -> Any:
     Raises:
         NotSendable: the value is none of those that may cross.
     """
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str.__str__(value)  # of a class of its own, the plain text
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):  # NaN and the infinities are no JSON: by name
@@ -38,8 +40,11 @@ def encode(value: Any) -> Any:
 
 def _array(value: Any) -> list:
     if hasattr(value, "detach"):  # a tensor of torch, which this module need not import
-        value = value.detach().cpu()
-        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+        try:
+            value = value.detach().cpu()
+            value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+        except (TypeError, RuntimeError, NotImplementedError) as error:  # sparse, meta, float8
+            raise NotSendable("a tensor that is no plain array") from error
     if not isinstance(value, np.ndarray | np.generic):
         raise NotSendable("no tensor, array, number, text, or list of these")
     array = np.asarray(value)  # without its subclass, and whatever that one overrides
