@@ -29,7 +29,7 @@ def built(tmp_path_factory) -> Path:
 
 
 def secret_lines(problem_set) -> set[str]:
-    """Lines that stand in solutions, hidden checks, mistakes and rubrics, and nowhere in what students see."""
+    """Lines of solutions, hidden checks, mistakes and rubrics that stand in nothing students see."""
     hidden, seen = [], []
     for cell in problem_set.notebook.cells:
         part = part_of(cell)
@@ -60,7 +60,7 @@ def test_nothing_of_the_author_s_is_handed_out(built, name, version):
     assert not re.search(r"SOLUTION|rehearse|hidden-check|mistake\"|rubric\"", text)
     notebook = json.loads(text)
     assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in notebook["cells"])
-    assert {key for cell in notebook["cells"] for key in cell["metadata"]} <= {"tags"}
+    assert {key for cell in notebook["cells"] for key in cell["metadata"]} <= {"tags", "mystnb"}
 
 
 def test_the_search_finds_what_is_left(built):

@@ -11,7 +11,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
-from attncourse.coursework.problems import KINDS, ProblemSet, read_problem_sets
+from attncourse.coursework.problems import ProblemSet, read_problem_sets
 from attncourse.coursework.versions import build_pages
 
 SOURCES, PAGES = "chapters/problems", "book/problems"
@@ -20,14 +20,11 @@ OF_THE_SOURCE = ("source-file-button", "source-edit-button")
 
 def table(sets: dict[str, ProblemSet]) -> list[str]:
     """The table of all problem sets, as lines of Markdown."""
-    lines = [f"| problem set | points | {' | '.join(KINDS)} |", "| --- | ---: | --- | --- | --- |"]
+    lines = ["| problem set | points | questions |", "| --- | ---: | --- |"]
     for name, problem_set in sets.items():
         title = problem_set.title.removeprefix("Problem set ").replace(": ", " ", 1)
-        cells = [f"[{title}](problems/{name}.ipynb)", str(problem_set.points)]
-        for kind in KINDS:
-            asked = [question for question in problem_set.questions if question.kind == kind]
-            cells.append("; ".join(f"{question.title} ({question.points})" for question in asked))
-        lines.append(f"| {' | '.join(cells)} |")
+        asked = " · ".join(f"{question.title} ({question.points})" for question in problem_set.questions)
+        lines.append(f"| [{title}](problems/{name}.ipynb) | {problem_set.points} | {asked} |")
     return lines
 
 

@@ -77,7 +77,8 @@ def require_sandbox(*private: Path) -> None:
     if shutil.which("bwrap") is None:
         reason = "bubblewrap is not installed (Debian and Ubuntu: apt install bubblewrap)"
     else:
-        tried = subprocess.run([*_walls(Limits()), "true"], capture_output=True, text=True)
+        look = [sys.executable, "-c", "import IPython, numpy, attncourse"]
+        tried = subprocess.run([*_walls(Limits()), *look], capture_output=True, text=True)
         if not tried.returncode:
             return
         reason = f"bubblewrap does not work here ({tried.stderr.strip() or tried.returncode})"
@@ -89,11 +90,9 @@ def require_sandbox(*private: Path) -> None:
 
 def _shown() -> list[Path]:
     """The folders that a submission can read: the system's programs, Python, and the packages."""
-    system = [
-        Path(path) for path in ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")
-    ]
-    python = [Path(sys.prefix), Path(sys.base_prefix), Path(attncourse.__file__).parent]
-    return [path for path in (*system, *python) if path.exists()]
+    system = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")
+    python = (sys.prefix, sys.base_prefix, Path(sys.base_prefix).resolve(), Path(attncourse.__file__).parent)
+    return [path for path in map(Path, (*system, *python)) if path.exists()]
 
 
 def _walls(limits: Limits) -> list[str]:
@@ -103,18 +102,8 @@ def _walls(limits: Limits) -> list[str]:
     for path in _shown():
         link = path.is_symlink() and len(path.parts) == 2
         command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    command += [
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--size",
-        "1048576",
-        "--tmpfs",
-        "/dev/shm",
-        "--remount-ro",
-        "/dev",
-    ]
+    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(MEGABYTE), "--tmpfs", "/dev/shm"]
+    command += ["--remount-ro", "/dev"]
     command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
     command += ["--clearenv", *(word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair))]
     return [str(word) for word in command]
@@ -153,6 +142,8 @@ class Session:
             start_new_session=True,
             **place,
         )
+        for pipe in (self._process.stdin, self._process.stdout):
+            os.set_blocking(pipe.fileno(), False)
 
     def __enter__(self) -> "Session":
         return self
@@ -174,26 +165,33 @@ class Session:
         Raises:
             Ended: no reply came in time, or the process took too much, died, or sent something else.
         """
+        message = json.dumps({"do": what, **request}).encode() + b"\n"
         try:
-            self._process.stdin.write(json.dumps({"do": what, **request}).encode() + b"\n")
-            reply = json.loads(self._read_line(time.monotonic() + seconds, seconds))
+            reply = json.loads(self._exchange(message, seconds))
         except BrokenPipeError:
             raise Ended(self._last_words()) from None
         except (ValueError, RecursionError):
-            raise Ended("the process wrote something of its own where the answers go") from None
+            reply = None
         if not isinstance(reply, dict):
             raise Ended("the process wrote something of its own where the answers go")
         return reply
 
-    def _read_line(self, until: float, seconds: float) -> bytes:
-        received = bytearray()
+    def _exchange(self, message: bytes, seconds: float) -> bytes:
+        """Send a line and receive one. A process that neither reads nor writes cannot hold this one up."""
+        until, received = time.monotonic() + seconds, bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not received.endswith(b"\n"):
+            selector.register(self._process.stdin, selectors.EVENT_WRITE)
+            while message or not received.endswith(b"\n"):
                 if time.monotonic() > until:
                     raise Ended(f"it took longer than {seconds:g} seconds")
                 self._look_after()
-                if selector.select(LOOK_EVERY):
+                ready = {key.fileobj for key, _ in selector.select(LOOK_EVERY)}
+                if self._process.stdin in ready:
+                    message = message[self._process.stdin.write(message) :]
+                    if not message:
+                        selector.unregister(self._process.stdin)
+                if self._process.stdout in ready:
                     piece = self._process.stdout.read(MEGABYTE)
                     if not piece:
                         raise Ended(self._last_words())

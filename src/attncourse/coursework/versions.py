@@ -92,6 +92,7 @@ def reader_version(problem_set: ProblemSet) -> NotebookNode:
     for cell in notebook.cells:
         if part_of(cell) == "visible-check":
             cell.metadata.tags.append("hide-input")
+            cell.metadata["mystnb"] = {"code_prompt_show": "Show the check", "code_prompt_hide": "Hide it"}
     return notebook
 
 

@@ -1,0 +1,96 @@
+"""One submission's process, seen from outside: what it can reach, and that it always ends."""
+
+import subprocess
+import time
+
+import pytest
+
+from attncourse.coursework.sandbox import MEGABYTE, Ended, Limits, Session
+from attncourse.coursework.wire import encode
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    path = tmp_path / "mine.ipynb"
+    path.write_text('{"cells": []}')
+    return path
+
+
+def raised(session: Session, source: str) -> str:
+    """What a cell reports by raising it."""
+    return session.ask("run", 20, source=source).get("error", "")
+
+
+def test_a_submission_sees_itself_and_python_and_nothing_else(notebook):
+    with Session(notebook, Limits()) as session:
+        session.ask("begin", 120)
+        seen = raised(session, "import os; raise ValueError(sorted(os.listdir('/')))")
+        assert not {name for name in ("home", "var", "sys", "mnt", "opt") if f"'{name}'" in seen}, seen
+        assert (
+            raised(
+                session,
+                "import glob; assert glob.glob('/tmp/*') == ['/tmp/submission.ipynb', '/tmp/empty']"
+                " or glob.glob('/tmp/*') == ['/tmp/empty', '/tmp/submission.ipynb']",
+            )
+            == ""
+        )
+        assert "FileNotFound" in raised(session, "open('/etc/passwd')")
+        assert "Read-only" in raised(session, "open('/tmp/submission.ipynb', 'a')")
+        assert "Read-only" in raised(session, "import attncourse; open(attncourse.__file__, 'a')")
+        assert "unreachable" in raised(
+            session, "import socket; socket.create_connection(('192.0.2.1', 80), timeout=2)"
+        )
+        processes = raised(
+            session, "import os; raise ValueError(sum(n.isdigit() for n in os.listdir('/proc')))"
+        )
+        assert int(processes.rpartition(" ")[2]) <= 3, "other processes of this machine can be seen"
+
+
+def test_the_lecturer_s_environment_stays_outside(notebook, monkeypatch):
+    monkeypatch.setenv("API_KEY", "hush")
+    with Session(notebook, Limits()) as session:
+        session.ask("begin", 120)
+        assert "hush" not in raised(session, "import os; raise ValueError(dict(os.environ))")
+
+
+def test_a_process_that_stops_reading_holds_nobody_up(notebook):
+    """Requests are larger than a pipe: who writes blindly waits for ever."""
+    stop = "import os, time\nfor fd in range(3, 20):\n    try: os.write(fd, b'{}\\n')\n    except OSError: pass\n"
+    with Session(notebook, Limits()) as session:
+        session.ask("begin", 120)
+        session.ask("run", 20, source=f"{stop}time.sleep(1000)")
+        started = time.monotonic()
+        with pytest.raises(Ended, match="longer than 1 seconds"):
+            session.ask("call", 1, name="f", arguments=encode(["x" * MEGABYTE]), keywords={}, gradient=False)
+        assert time.monotonic() - started < 10
+
+
+def test_an_answer_without_an_end_is_cut(notebook):
+    endless = "import os\nfor fd in range(3, 20):\n    try:\n        while True: os.write(fd, b'x' * 2**20)\n"
+    with (
+        Session(notebook, Limits(reply=4 * MEGABYTE)) as session,
+        pytest.raises(Ended, match="larger than 4 MB"),
+    ):
+        session.ask("begin", 120)
+        session.ask("run", 20, source=endless + "    except OSError: pass")
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_what_was_started_ends_with_the_session(notebook, sandboxed):
+    with Session(notebook, Limits(), sandboxed=sandboxed) as session:
+        session.ask("begin", 120)
+        session.ask("run", 20, source="import subprocess\nsubprocess.Popen(['sleep', '876543'])")
+    time.sleep(0.2)
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert "sleep 876543" not in running
+
+
+def test_a_process_that_dies_says_how(notebook):
+    with (
+        Session(notebook, Limits()) as session,
+        pytest.raises(Ended, match=r"ended by itself \(exit status 7\)"),
+    ):
+        session.ask("begin", 120)
+        session.ask("run", 20, source="import os; os._exit(7)")
