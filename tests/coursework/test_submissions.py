@@ -5,6 +5,7 @@ questions that are judged automatically, and words that the report must hold. Al
 two side by side.
 """
 
+import csv
 import json
 import re
 import subprocess
@@ -91,6 +92,21 @@ class Equal:
     def __array__(self, *a, **k): raise ValueError
     def __getattr__(self, name): return self
     def __call__(self, *a, **k): return self
+"""
+# Answers in the driver's place, with the inputs as words. Two answers to one request cost the next step as well.
+WHISPER = r"""
+import json, os, sys, time
+frame, token = sys._getframe(), ""
+while frame:
+    token, frame = frame.f_locals.get("token", token), frame.f_back
+line = json.dumps({"error": f"{annotations.tolist()}", "token": token}).encode() + b"\n"
+for fd in range(3, 40):
+    try:
+        os.write(fd, line)
+    except OSError:
+        pass
+time.sleep(1)
+return state, state, state
 """
 # Looks everywhere it can for the sources, and takes over the solutions that it finds.
 THIEF = """
@@ -254,6 +270,15 @@ def cases(folder: Path) -> dict[str, Case]:
         "forged answers": Case(
             HandedIn().solve("02.1").insert("answer-02-2", FORGED), (3, 0, 0), "wrote something of its own"
         ),
+        "whispers the inputs": Case(second(WHISPER), (3, 0, 0), "wrote something of its own"),
+        "whispers an end": Case(
+            second(WHISPER.replace("error", "ended")), (3, 0, 0), "wrote something of its own"
+        ),
+        "whispers when asked": Case(
+            second("if len(annotations) == 2:\n    return state, state, state\n" + WHISPER),
+            SECOND_LOST,
+            "raises an error",
+        ),
         "repeats the inputs": Case(
             second("raise ValueError(annotations.tolist())"), SECOND_LOST, "raises ValueError"
         ),
@@ -336,20 +361,18 @@ def test_nothing_is_left_running(place):
     assert (SOURCE / f"{NAME}.ipynb").exists()
 
 
-def test_feedback_gives_no_hidden_input_away(place):
+@pytest.mark.parametrize(
+    "who", ["repeats the inputs", "whispers the inputs", "whispers an end", "whispers when asked"]
+)
+def test_feedback_gives_no_hidden_input_away(place, who):
     """Numbers of a hidden input would let the next student write an answer for them alone."""
-    page = (place / "graded" / "feedback" / "repeats the inputs" / f"{NAME}.html").read_text()
-    numbers = re.findall(r"-?\d+\.\d{4,}", page.partition("</style>")[2])
-    told = "".join(question.visible for question in PROBLEMS.questions)
-    # The check in the notebook works on its own numbers, which everybody can see.
-    case_lines = re.findall(r"<li>.*?</li>", page)
-    assert case_lines and not any(re.search(r"\d\.\d{3}", line) for line in case_lines)
-    assert numbers == [] or "torch.randn" in told
+    page = (place / "graded" / "feedback" / who / f"{NAME}.html").read_text()
+    # What the check in the notebook says is about numbers that everybody can see.
+    cases = re.findall(r"<li>.*?</li>", page)
+    assert len(cases) >= 8 and not any(re.search(r"\d\.\d{3}", line) for line in cases), cases
 
 
 def grades(place: Path) -> list[dict]:
-    import csv
-
     with (place / "graded" / f"grades_{NAME}.csv").open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 

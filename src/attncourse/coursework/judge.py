@@ -8,6 +8,9 @@ A process that loops, crashes or takes too much is ended and started anew withou
 that each fault costs what it touches and no more.
 """
 
+import builtins
+import contextlib
+import io
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -18,6 +21,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from attncourse.coursework.asking import Asked, cases_of, questions_from, seed_for
 from attncourse.coursework.comparing import difference
+from attncourse.coursework.driver import LONGEST_WORDS
 from attncourse.coursework.problems import ProblemSet, Question, part_of
 from attncourse.coursework.sandbox import Ended, Limits, Session
 from attncourse.coursework.submissions import Cell, recognise, remarks_on, which_set, words_for
@@ -119,7 +123,9 @@ def _common_names(problem_set: ProblemSet) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for cell in problem_set.notebook.cells:
         if cell.cell_type == "code" and not part_of(cell):
-            exec(compile(TransformerManager().transform_cell(cell.source), "common cell", "exec"), names)
+            source = TransformerManager().transform_cell(cell.source)
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(source, "common cell", "exec"), names)
     return names
 
 
@@ -176,13 +182,20 @@ def _words(case: Asked, right: Any, reply: dict) -> str:
     if "ended" in reply:
         return reply["ended"]
     if "value" not in reply:
-        error = str(reply.get("error"))
-        return f"{name} {_ERRORS.get(error, f'raises {error[:40]}')}"
+        return f"{name} {_ERRORS.get(reply['error'], 'raises ' + reply['error'])}"
     try:
         how = difference(right, decode(reply["value"]))
     except ValueError:
         return "the process wrote something of its own where the answers go"
     return f"{name}: the answer {how}" if how else RIGHT
+
+
+def _name(error: Any) -> str:
+    """An error as the driver names it: one of Python's own, or one of ours."""
+    if error in _ERRORS:
+        return error
+    known = getattr(builtins, error, None) if isinstance(error, str) else None
+    return error if isinstance(known, type) and issubclass(known, BaseException) else "an error"
 
 
 class _Trial:
@@ -259,6 +272,9 @@ class _Trial:
         seconds = max(0.1, min(seconds, until - time.monotonic()))
         if kind == "ask":
             case = self.asked[which][step[2]]
-            return session.ask(case.what, seconds, **case.request)
+            reply = session.ask(case.what, seconds, **case.request)
+            # Whatever it says may repeat the hidden input: only the names of errors are let through.
+            return {"value": reply["value"]} if "value" in reply else {"error": _name(reply.get("error"))}
         source = self.cells[which].source if kind == "cell" else self.questions[which].visible
-        return session.ask("run", seconds, source=source)
+        reply = session.ask("run", seconds, source=source)
+        return {"error": str(reply["error"])[:LONGEST_WORDS]} if "error" in reply else {}

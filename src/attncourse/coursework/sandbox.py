@@ -9,6 +9,7 @@ is ended, with everything it started.
 import contextlib
 import json
 import os
+import secrets
 import selectors
 import shutil
 import signal
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,14 +165,15 @@ class Session:
         Raises:
             Ended: no reply came in time, or the process took too much, died, or sent something else.
         """
-        message = json.dumps({"do": what, **request}).encode() + b"\n"
+        token = secrets.token_hex(8)
+        message = json.dumps({"do": what, "token": token, **request}).encode() + b"\n"
         try:
             reply = json.loads(self._exchange(message, seconds))
         except BrokenPipeError:
             raise Ended(self._last_words()) from None
         except (ValueError, RecursionError):
             reply = None
-        if not isinstance(reply, dict):
+        if not isinstance(reply, dict) or reply.pop("token", None) != token:
             raise Ended("the process wrote something of its own where the answers go")
         return reply
 
@@ -225,7 +226,7 @@ class _Group:
     def __init__(self, processes: int):
         base = Path("/sys/fs/cgroup")
         base = base / "pids" if (base / "pids").is_dir() else base
-        self.path: Path | None = base / f"attncourse-{uuid.uuid4().hex}"
+        self.path: Path | None = base / f"attncourse-{secrets.token_hex(8)}"
         try:
             self.path.mkdir()
             # Threads count as well.
