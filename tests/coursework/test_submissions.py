@@ -93,7 +93,7 @@ class Equal:
     def __getattr__(self, name): return self
     def __call__(self, *a, **k): return self
 """
-# Answers in the driver's place, with the inputs as words. Two answers to one request cost the next step as well.
+# Answers in the driver's place, with the inputs as words. Two answers to one request spoil all that follow.
 WHISPER = r"""
 import json, os, sys, time
 frame, token = sys._getframe(), ""
@@ -270,9 +270,9 @@ def cases(folder: Path) -> dict[str, Case]:
         "forged answers": Case(
             HandedIn().solve("02.1").insert("answer-02-2", FORGED), (3, 0, 0), "wrote something of its own"
         ),
-        "whispers the inputs": Case(second(WHISPER), (3, 0, 0), "wrote something of its own"),
+        "whispers the inputs": Case(second(WHISPER), NONE, "wrote something of its own"),
         "whispers an end": Case(
-            second(WHISPER.replace("error", "ended")), (3, 0, 0), "wrote something of its own"
+            second(WHISPER.replace("error", "ended")), NONE, "wrote something of its own"
         ),
         "whispers when asked": Case(
             second("if len(annotations) == 2:\n    return state, state, state\n" + WHISPER),
