@@ -320,6 +320,9 @@ def test_published_copies_carry_the_address(written, tmp_path):
     (chapters / "problems").mkdir(parents=True)
     source.rename(chapters / "problems" / "a.ipynb")
     before = (chapters / "problems" / "a.ipynb").read_bytes()
+    question = prose("## Question 02.1: A title (2 points)")
+    question.metadata["tags"] = ["question"]
+    written(question, code("secret = 1")).rename(chapters / "problems" / "with_solutions.ipynb")
     [copy] = publish(tmp_path / "out", "ada/attention@main", chapters)
     assert copy == tmp_path / "out" / "chapters" / "problems" / "a.ipynb"
     published = nbformat.read(copy, as_version=4)

@@ -51,16 +51,14 @@ class Case:
 
 
 def mistakes() -> dict[str, Case]:
-    """Each planted mistake as the one fault of a submission."""
+    """One planted mistake of each question as the one fault of a submission."""
     cases = {}
     automatic = [question for question in PROBLEMS.questions if not question.by_hand]
     for index, question in enumerate(automatic):
-        for number, mistake in enumerate(question.mistakes, start=1):
-            source = f"# Question {question.number}\n{mistake.source}"
-            points = tuple(0 if index == other else full for other, full in enumerate(FULL))
-            cases[f"mistake {question.number} {number}"] = Case(
-                solved().answer(question.number, source), points, mistake.words
-            )
+        source = f"# Question {question.number}\n{question.mistakes[0].source}"
+        points = tuple(0 if index == other else full for other, full in enumerate(FULL))
+        wrong = solved().answer(question.number, source)
+        cases[f"mistake in {question.number}"] = Case(wrong, points, question.mistakes[0].words)
     return cases
 
 
@@ -341,7 +339,7 @@ def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
 
 def test_what_was_done_to_one_changes_no_other(place, tmp_path):
     """Alone, a submission gets what it got among the others."""
-    for who in ("solved", "mistake 02.1 1"):
+    for who in ("solved", "mistake in 02.1"):
         path = place / "submissions" / who / f"{NAME}.ipynb"
         (tmp_path / who).mkdir(parents=True)
         (tmp_path / who / path.name).write_bytes(path.read_bytes())
@@ -349,7 +347,7 @@ def test_what_was_done_to_one_changes_no_other(place, tmp_path):
         tmp_path, tmp_path.parent / "alone", source=SOURCE, secret=place / "graded" / "secret", limits=LIMITS
     )
     alone = tmp_path.parent / "alone"
-    for who in ("solved", "mistake 02.1 1"):
+    for who in ("solved", "mistake in 02.1"):
         assert feedback(place, who) == (alone / "feedback" / who / f"{NAME}.json").read_text()
 
 

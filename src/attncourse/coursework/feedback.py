@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 
 from attncourse.coursework.judge import RIGHT, Report, Verdict
-from attncourse.coursework.problems import ProblemSet
+from attncourse.coursework.problems import ProblemSet, solution_alone
 
 _STYLE = """
 html { color-scheme: light dark; }
@@ -95,7 +95,10 @@ def by_hand_page(answers: Iterable[tuple[str, str, Verdict]], sets: dict[str, Pr
             if not mine:
                 continue
             body.append(f"<h2>{question.number} {escape(question.title)} ({question.points} points)</h2>")
-            body += [f"<pre>{escape(question.rubric)}</pre>", f"<pre>{escape(question.answer)}</pre>"]
+            body += [
+                f"<pre>{escape(question.rubric)}</pre>",
+                f"<pre>{escape(solution_alone(question.answer))}</pre>",
+            ]
             body += [
                 f"<h3>{escape(student)}</h3><pre>{escape(verdict.answer)}</pre>" for student, verdict in mine
             ]

@@ -28,7 +28,6 @@ from attncourse.coursework.submissions import Cell, recognise, remarks_on, which
 from attncourse.coursework.wire import decode
 
 RIGHT = "right"
-START_SECONDS = 120.0  # to load Python's libraries, which is not the submission's doing
 _ERRORS = {
     "Missing": "is not defined",
     "NotImplementedError": "is not answered yet",
@@ -252,7 +251,7 @@ class _Trial:
 
     def _carry_out(self, steps: list[tuple], session: Session, until: float) -> None:
         """Go through the steps until one ends the process. Cells done before are done again, to no effect."""
-        session.ask("begin", START_SECONDS)
+        session.ask("begin", self.limits.start_seconds)
         for step in steps:
             before = self.outcomes.get(step)
             if before is not None and ("ended" in before or step[0] == "ask"):

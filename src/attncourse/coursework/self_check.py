@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.coursework.judge import START_SECONDS
 from attncourse.coursework.sandbox import Ended, Limits, Session
 from attncourse.coursework.submissions import Cell, recognise
 
@@ -37,7 +36,7 @@ def run_checks(notebook: Path, limits: Limits | None = None) -> list[Checked]:
 
 
 def _run(session: Session, cells: list[Cell], limits: Limits):
-    session.ask("begin", START_SECONDS)
+    session.ask("begin", limits.start_seconds)
     for cell in cells:
         try:
             words = session.ask("run", limits.cell_seconds, source=cell.source).get("error", "")
