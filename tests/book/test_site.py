@@ -4,11 +4,15 @@ import itertools
 import json
 import os
 import re
+import sys
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from attncourse_book.address import find_address, find_site
 from bs4 import BeautifulSoup
+
+from attncourse.coursework.problems import read_problem_sets
 
 
 @pytest.fixture(scope="session")
@@ -262,3 +266,21 @@ def test_unused_icons_are_gone(book):
     static = book / "_static"
     assert not list(static.rglob("fontawesome*.js")) and not list(static.rglob("*.map"))
     assert all(font.stat().st_size < 40_000 for font in static.rglob("fa-*.ttf"))
+
+
+def test_no_line_of_a_solution_is_in_the_built_problem_sets(book):
+    """The theme copies sources into the site; those of the problem sets hold the answers."""
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root / "tests" / "coursework"))
+    from handed_in import secret_lines
+
+    for name, problem_set in read_problem_sets(root / "chapters" / "problems").items():
+        lines = secret_lines(problem_set)
+        files = [file for file in book.rglob(f"{name}*") if "problems" in file.parts]
+        assert {file.suffix for file in files} >= {".html", ".ipynb"}
+        for file in files:
+            text = file.read_text(encoding="utf8", errors="ignore")
+            shown = BeautifulSoup(text, "html.parser").get_text() if file.suffix == ".html" else text
+            found = [line for line in lines if line in shown or json.dumps(line)[1:-1] in text]
+            assert not found, f"{file.relative_to(book)}: {found}"
+    assert not list(book.rglob("chapters/problems"))

@@ -3,12 +3,19 @@
 import json
 from pathlib import Path
 
-from attncourse.coursework.problems import read_problem_set
+from attncourse.coursework.problems import (
+    INSTRUCTORS,
+    part_of,
+    read_problem_sets,
+    solution_alone,
+    without_solution,
+)
 from attncourse.coursework.versions import student_version
 
 SOURCE = Path(__file__).parents[2] / "chapters" / "problems"
 NAME = "02_soft_attention"
-PROBLEMS = read_problem_set(SOURCE / f"{NAME}.ipynb")
+SETS = read_problem_sets(SOURCE)
+PROBLEMS = SETS[NAME]
 ANSWERS = {question.number: question.answer for question in PROBLEMS.questions}
 WORDS = "**Your answer to question 02.4**\n\nTwo losses share their steps. I would lower one."
 
@@ -77,3 +84,24 @@ class HandedIn:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.content, ensure_ascii=False), encoding="utf-8")
         return path
+
+
+def secret_lines(problem_set) -> set[str]:
+    """Lines of solutions, hidden checks, mistakes and rubrics that stand in nothing students see."""
+    hidden, seen = [], []
+    for cell in problem_set.notebook.cells:
+        part = part_of(cell)
+        if part in INSTRUCTORS:
+            hidden += cell.source.splitlines()
+        elif part == "answer":
+            hidden += solution_alone(cell.source).splitlines()
+            seen += without_solution(cell.source).splitlines()
+        else:
+            seen += cell.source.splitlines()
+    public = {line.strip() for line in seen}
+    everywhere = "\n".join(seen)
+    return {
+        line
+        for line in map(str.strip, hidden)
+        if len(line) >= 12 and line not in public and line not in everywhere
+    }

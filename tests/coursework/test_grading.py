@@ -6,8 +6,7 @@ import shutil
 import stat
 
 import pytest
-from handed_in import NAME, SOURCE, WORDS, HandedIn
-from test_versions import SETS, secret_lines
+from handed_in import NAME, SETS, SOURCE, WORDS, HandedIn, secret_lines
 
 from attncourse.cli import main
 from attncourse.coursework import grading, sandbox

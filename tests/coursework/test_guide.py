@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_versions import SETS, secret_lines
+from handed_in import SETS, secret_lines
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "book" / "grading.md").read_text()

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from handed_in import NAME, PROBLEMS, SOURCE, WORDS
+from handed_in import NAME, PROBLEMS, SOURCE, WORDS, secret_lines
 from nbgrader.api import Gradebook
-from test_versions import secret_lines
 
 from attncourse.coursework.problems import solution_alone
 from attncourse.coursework.versions import build

@@ -102,7 +102,7 @@ def test_a_whole_set_is_read(written):
     first, second = problems.questions
     assert (first.number, first.title, first.points, first.kind) == ("03.1", "Let go", 2, "implement")
     assert first.answer == ANSWER and first.visible.startswith("# Check") and "cases(" in first.hidden
-    assert first.mistakes == [Mistake("nothing to forget", cells()["m1"].source)]
+    assert first.mistakes == (Mistake("nothing to forget", cells()["m1"].source),)
     assert not first.by_hand and second.by_hand
     assert (second.answer, second.rubric, second.visible, second.hidden) == (WORDS, RUBRIC, "", "")
 

@@ -6,19 +6,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from handed_in import NAME, SOURCE
+from handed_in import NAME, SETS, SOURCE, secret_lines
 
-from attncourse.coursework.problems import (
-    INSTRUCTORS,
-    part_of,
-    read_problem_sets,
-    solution_alone,
-    without_solution,
-)
 from attncourse.coursework.sandbox import Limits, Session
 from attncourse.coursework.versions import build, build_pages
-
-SETS = read_problem_sets(SOURCE)
 
 
 @pytest.fixture(scope="module")
@@ -26,27 +17,6 @@ def built(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     build(SOURCE, folder)
     return folder
-
-
-def secret_lines(problem_set) -> set[str]:
-    """Lines of solutions, hidden checks, mistakes and rubrics that stand in nothing students see."""
-    hidden, seen = [], []
-    for cell in problem_set.notebook.cells:
-        part = part_of(cell)
-        if part in INSTRUCTORS:
-            hidden += cell.source.splitlines()
-        elif part == "answer":
-            hidden += solution_alone(cell.source).splitlines()
-            seen += without_solution(cell.source).splitlines()
-        else:
-            seen += cell.source.splitlines()
-    public = {line.strip() for line in seen}
-    everywhere = "\n".join(seen)
-    return {
-        line
-        for line in map(str.strip, hidden)
-        if len(line) >= 12 and line not in public and line not in everywhere
-    }
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -13,7 +13,7 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Verdict:
     title: str
     points: int
     earned: float | None
-    cases: list[tuple[str, str]] = field(default_factory=list)
+    cases: tuple[tuple[str, str], ...] = ()  # by name: right, or how it was not
     check: str = ""  # what the visible check says
     answer: str = ""  # what is graded by hand
     remark: str = ""  # what the person who grades by hand says
@@ -81,7 +81,7 @@ class Report:
     def from_dict(cls, content: dict) -> "Report":
         """The report that `as_dict` wrote."""
         verdicts = [
-            Verdict(**{**one, "cases": [tuple(case) for case in one["cases"]]}) for one in content["verdicts"]
+            Verdict(**{**one, "cases": tuple(map(tuple, one["cases"]))}) for one in content["verdicts"]
         ]
         return cls(**{**content, "verdicts": verdicts})
 
@@ -165,11 +165,12 @@ def _verdict(question: Question, exam: Exam, trial: "_Trial", cells: list[Cell])
         verdict.answer = words_for(question.number, cells)
         verdict.earned = None if verdict.answer else 0
         return verdict
-    for index, (case, right) in enumerate(
-        zip(exam.asked[question.number], exam.right[question.number], strict=True)
-    ):
-        reply = trial.outcomes[("ask", question.number, index)]
-        verdict.cases.append((case.label, _words(case, right, reply)))
+    asked, right = exam.asked[question.number], exam.right[question.number]
+    replies = [trial.outcomes[("ask", question.number, index)] for index in range(len(asked))]
+    verdict.cases = tuple(
+        (case.label, _words(case, answer, reply))
+        for case, answer, reply in zip(asked, right, replies, strict=True)
+    )
     verdict.earned = question.points if all(words == RIGHT for _, words in verdict.cases) else 0
     reply = trial.outcomes.get(("check", question.number), {})
     verdict.check = str(reply.get("ended") or reply.get("error") or "").removeprefix("AssertionError: ")

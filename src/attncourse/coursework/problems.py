@@ -17,7 +17,7 @@ After a cell tagged `question` follow that question's parts, until the next ques
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -59,7 +59,7 @@ class Question:
     visible: str = ""
     hidden: str = ""
     rubric: str = ""
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: tuple[Mistake, ...] = ()
 
     @property
     def by_hand(self) -> bool:
@@ -150,7 +150,7 @@ def _add(questions: list[Question], part: str, cell: NotebookNode) -> None:
     if not re.match(FIRST_LINES[part].replace("{}", re.escape(question.number)), first):
         raise ValueError(f"the first line of this {part} does not name question {question.number}: {first!r}")
     if part == "mistake":
-        question.mistakes.append(Mistake(first.partition(": ")[2], cell.source))
+        question.mistakes += (Mistake(first.partition(": ")[2], cell.source),)
         return
     name = {"visible-check": "visible", "hidden-check": "hidden"}.get(part, part)
     if getattr(question, name):

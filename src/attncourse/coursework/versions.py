@@ -41,7 +41,7 @@ def build(source: Path, out: Path, address: str = "") -> list[Path]:
     Args:
         source: the folder with the sources.
         out: the folder to write to; files of an earlier build are replaced.
-        address: OWNER/NAME or OWNER/NAME@BRANCH, from which Colab installs the package; "" leaves it open.
+        address: `OWNER/NAME` or `OWNER/NAME@BRANCH`, where Colab installs the package from; "" is none.
 
     Raises:
         FileNotFoundError, ValueError: no source, one that is not whole, or no address; the message says it.
