@@ -70,6 +70,35 @@ def test_points_that_cannot_be_are_refused_and_kept(place, points):
     assert (place / "out" / "by_hand.csv").read_text() == written
 
 
+def test_points_of_a_student_who_is_not_there_this_time_are_kept(place):
+    """Another folder graded into the same place must not cost what was filled in."""
+    fill_in(place, "3")
+    (place / "submissions" / "ada.ipynb").rename(place / "ada.ipynb")
+    again(place)
+    assert "ada" not in rows(place)
+    (place / "ada.ipynb").rename(place / "submissions" / "ada.ipynb")
+    again(place)
+    assert rows(place)["ada"]["points"] == "10"
+
+
+def test_a_fault_of_the_grader_costs_nobody_else_anything(place, monkeypatch):
+    real = grading.judge
+    shutil.rmtree(place / "out" / "reports")
+
+    def faulty(path, student, *rest, **how):
+        if student == "ada":
+            raise TypeError("a mistake of ours")
+        return real(path, student, *rest, **how)
+
+    monkeypatch.setattr(grading, "judge", faulty)
+    again(place)
+    assert rows(place)["bob"]["points"] == "3"
+    assert "by a fault of the grader: TypeError('a mistake of ours')" in rows(place)["ada"]["remarks"]
+    monkeypatch.undo()
+    again(place)
+    assert rows(place)["ada"]["points"] == "7", "the fault is mended, and was remembered"
+
+
 def test_a_second_run_judges_nothing_twice(place, monkeypatch):
     before = {path: path.read_bytes() for path in (place / "out").rglob("*") if path.is_file()}
     monkeypatch.setattr(grading, "judge", lambda *_, **__: pytest.fail("judged again"))
@@ -213,6 +242,12 @@ def test_what_cannot_be_checked_is_named(content, words, tmp_path, capsys):
         path.write_text(content)
     assert main(["coursework", "check", str(path)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_on_windows_the_check_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("attncourse.coursework.self_check.sys.platform", "win32")
+    assert main(["coursework", "check", str(tmp_path / "mine.ipynb")]) == 2
+    assert "restart the kernel and run all cells" in capsys.readouterr().err
 
 
 def test_building_says_what_it_wrote_and_what_it_lacks(tmp_path, capsys):

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from attncourse import __version__
 from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
-from attncourse.coursework.judge import Exam, Report, judge, prepare
+from attncourse.coursework.judge import Exam, Report, UnsoundExam, judge, prepare
 from attncourse.coursework.problems import ProblemSet, read_problem_sets
 from attncourse.coursework.sandbox import Limits, require_sandbox
 from attncourse.coursework.submissions import HandedIn, find_submissions
@@ -84,7 +84,7 @@ def grade(
             raise
     for one in graded:
         _add_by_hand(one, points_by_hand)
-    _write(out, graded, sets)
+    _write(out, graded, sets, points_by_hand)
     return graded
 
 
@@ -131,10 +131,14 @@ class _Grader:
         stored = self.reports / f"{handed_in.student}.json"
         before = _load(stored)
         if before.get("key") != key.hexdigest():
-            before = {
-                "key": key.hexdigest(),
-                "judged": [self._judge(path, handed_in) for path in handed_in.notebooks],
-            }
+            try:
+                judged = [self._judge(path, handed_in) for path in handed_in.notebooks]
+            except UnsoundExam:
+                raise
+            except Exception as error:  # a fault of ours must not cost the others their grades
+                why = f"could not be judged, by a fault of the grader: {error!r}"
+                return Graded(handed_in.student, {}, [*handed_in.remarks, why])
+            before = {"key": key.hexdigest(), "judged": judged}
             _write_whole(stored, json.dumps(before, ensure_ascii=False, indent=1))
         reports, remarks = {}, list(handed_in.remarks)
         for path, judged in zip(handed_in.notebooks, before["judged"], strict=True):
@@ -172,8 +176,8 @@ def _write_whole(path: Path, text: str) -> None:
 # --- Points that a person gives ----------------------------------------------------------------------------
 
 
-def _read_by_hand(path: Path) -> dict[tuple[str, str], tuple[float, str]]:
-    """The points filled in so far, by student and question.
+def _read_by_hand(path: Path) -> dict[tuple[str, str], dict]:
+    """The rows that are filled in so far, by student and question.
 
     Raises:
         ValueError: points that are none, or more than the question has; the message names the row.
@@ -186,28 +190,32 @@ def _read_by_hand(path: Path) -> dict[tuple[str, str], tuple[float, str]]:
             if not (row.get("points") or "").strip():
                 continue
             try:
-                points = float(row["points"].replace(",", "."))
-                fits = 0 <= points <= float(row["of"])
+                fits = 0 <= _points(row) <= float(row["of"])
             except (KeyError, TypeError, ValueError):
                 fits = False
             if not fits:
                 allowed = f"a number from 0 to {row.get('of')}"
                 raise ValueError(f"{path}, row {number}: points is {row['points']!r}, and not {allowed}")
-            given[row["student"], row["question"]] = points, row.get("remark") or ""
+            given[row["student"], row["question"]] = row
     return given
 
 
-def _add_by_hand(graded: Graded, given: dict[tuple[str, str], tuple[float, str]]) -> None:
+def _points(row: dict) -> float:
+    return float(row["points"].replace(",", "."))
+
+
+def _add_by_hand(graded: Graded, given: dict[tuple[str, str], dict]) -> None:
     for report in graded.reports.values():
         for verdict in report.verdicts:
-            if verdict.answer and (graded.student, verdict.number) in given:
-                verdict.earned, verdict.remark = given[graded.student, verdict.number]
+            row = given.get((graded.student, verdict.number))
+            if verdict.answer and row:
+                verdict.earned, verdict.remark = _points(row), row.get("remark") or ""
 
 
 # --- What is written ---------------------------------------------------------------------------------------
 
 
-def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet]) -> None:
+def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: dict) -> None:
     occurring = [name for name in sets if any(name in one.reports for one in graded)]
     for name in occurring:
         _write_grades(out / f"grades_{name}.csv", sets[name], graded)
@@ -228,6 +236,9 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet]) -> None
         [student, name, verdict.number, verdict.points, _number(verdict.earned), verdict.remark]
         for student, name, verdict in by_hand
     ]
+    # Points for whoever is not in the folder this time stay as well.
+    here = {(row[0], row[2]) for row in rows}
+    rows += [[row.get(name) for name in BY_HAND] for key, row in given.items() if key not in here]
     _write_csv(out / "by_hand.csv", BY_HAND, rows)
     _write_whole(out / "by_hand.html", by_hand_page(by_hand, sets))
 

@@ -35,6 +35,10 @@ _ERRORS = {
 }
 
 
+class UnsoundExam(ValueError):
+    """A problem set whose own solution does not answer."""
+
+
 @dataclass(frozen=True)
 class Exam:
     """What is asked in one problem set, and the right answers."""
@@ -90,7 +94,7 @@ def prepare(path: Path, problem_set: ProblemSet, secret: str, limits: Limits, *,
     """Draw the hidden inputs, and let the author's solutions answer them as a submission would.
 
     Raises:
-        ValueError: a solution does not answer.
+        UnsoundExam: a solution does not answer.
     """
     names = _common_names(problem_set)
     asked = {
@@ -110,7 +114,7 @@ def prepare(path: Path, problem_set: ProblemSet, secret: str, limits: Limits, *,
             if "value" not in reply
         ]
         if wrong:
-            raise ValueError(
+            raise UnsoundExam(
                 f"{problem_set.name}: the solution of question {number} does not answer {wrong[0]}"
             )
         right[number] = [decode(reply["value"]) for reply in replies]

@@ -1,5 +1,6 @@
 """A student's own look at a notebook before handing it in: which of its visible checks pass."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,10 @@ def run_checks(notebook: Path, limits: Limits | None = None) -> list[Checked]:
 
     Raises:
         FileNotFoundError: there is no such notebook.
-        ValueError: it cannot be read, or has no check cell.
+        ValueError: it cannot be read, has no check cell, or this is Windows, whose processes differ.
     """
+    if sys.platform == "win32":
+        raise ValueError("this check needs Linux or macOS: in Jupyter, restart the kernel and run all cells")
     if not notebook.is_file():
         raise FileNotFoundError(f"there is no notebook {notebook}")
     limits = limits or Limits()
