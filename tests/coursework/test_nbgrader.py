@@ -21,6 +21,14 @@ WRITTEN = "\n".join(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def activated():
+    """nbgrader calls alembic by its name, which an environment that is not activated does not know."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+        yield
+
+
 def run(folder: Path, *words: str) -> None:
     environment = {**os.environ, "HOME": str(folder), "IPYTHONDIR": str(folder / ".ipython")}
     command = [sys.executable, "-m", "nbgrader", *words]
