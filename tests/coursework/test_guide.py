@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from handed_in import SETS, secret_lines
 
+from attncourse.coursework.sandbox import MEGABYTE, Limits
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "book" / "grading.md").read_text()
 EXAMPLE, PUBLISHING = re.findall(r"```bash\n(.*?)```", GUIDE, flags=re.DOTALL)[:2]
@@ -54,6 +56,19 @@ def test_ten_commands_lead_from_an_empty_folder_to_a_table(course):
         }
     assert points == {"ada": ("0", "0"), "bob": ("7", "3")}
     assert "Ada has 0 of 10 points. Bob has 7, and 3 are left to grade by hand." in GUIDE
+
+
+def test_students_read_the_limits_that_hold():
+    """A limit that was changed in the code and not on the page costs points that nobody understands."""
+    text = " ".join((ROOT / "book" / "problem_sets.md").read_text().split())
+    limits = Limits()
+    assert (
+        f"A cell may take {limits.cell_seconds:g} seconds, a call of a function {limits.call_seconds:g},"
+        in text
+    )
+    assert limits.submission_seconds == 120 and "everything together two minutes" in text
+    assert f"and {limits.memory / 1024 / MEGABYTE:g} GB of memory" in text
+    assert f"*took longer than {limits.call_seconds:g} seconds*" in text
 
 
 def test_the_published_branch_holds_the_package_and_no_solution(course):
