@@ -76,7 +76,7 @@ def require_sandbox(*private: Path) -> None:
         if inside:
             raise NoSandbox(f"{path} lies in {inside[0]}, which every submission can read: move it elsewhere")
     if shutil.which("bwrap") is None:
-        reason = "bubblewrap is not installed (version 0.8 or later; Debian and Ubuntu: apt install bubblewrap)"
+        reason = "bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap; 0.8 or later)"
     else:
         look = [sys.executable, "-c", "import IPython, numpy, attncourse"]
         tried = subprocess.run([*_walls(Limits()), *look], capture_output=True, text=True)
