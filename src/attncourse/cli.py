@@ -175,6 +175,9 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
         )
     except (FileNotFoundError, ValueError, sandbox.NoSandbox) as error:
         return _refuse(error)
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on from here", file=sys.stderr)
+        return 130
     for one in graded:
         points = ", ".join(
             f"{name} {report.earned:g}/{report.points}" for name, report in one.reports.items()

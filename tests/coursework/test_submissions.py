@@ -1,8 +1,8 @@
 """Honest and hostile submissions, graded together: nobody gains a point, nobody loses another's, all is said.
 
-Each submission is one line of `CASES`: who, what was done to the released notebook, the points of the three
-questions that are judged automatically, and words that the report must hold. All are graded in one run, with
-two side by side.
+Each submission is one line of `cases`: who, what was done to the released notebook, the points of the three
+questions that are judged automatically, and words that the report must hold (one of several, between bars).
+All are graded in one run, with two side by side.
 """
 
 import csv
@@ -21,7 +21,8 @@ from attncourse.coursework.sandbox import MEGABYTE, Limits
 
 FULL = (3, 2, 2)
 NONE = (0, 0, 0)
-LIMITS = Limits(cell_seconds=4, call_seconds=3, submission_seconds=60)
+# Short for what never ends, long for what is honest on a busy machine.
+LIMITS = Limits(cell_seconds=10, call_seconds=10, submission_seconds=60)
 SECOND_LOST = (3, 0, 2)
 
 
@@ -197,9 +198,9 @@ def cases(folder: Path) -> dict[str, Case]:
         "nested deeply": Case('{"cells":' + "[" * 100_000 + "]" * 100_000 + "}", NONE, "cannot be read"),
         # --- Endless, greedy, dying ---
         "endless cell": Case(
-            solved().answer("02.2", "# Question 02.2\nwhile True:\n    pass"), SECOND_LOST, "longer than 4"
+            solved().answer("02.2", "# Question 02.2\nwhile True:\n    pass"), SECOND_LOST, "longer than 10"
         ),
-        "endless function": Case(second("while True:\n    pass"), SECOND_LOST, "longer than 4"),
+        "endless function": Case(second("while True:\n    pass"), SECOND_LOST, "longer than 10"),
         "endless recursion": Case(
             second("return search_step(word, state, annotations, W, U, v, A)"), SECOND_LOST, "RecursionError"
         ),
@@ -207,7 +208,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "memory, little by little": Case(
             second("kept = []\nwhile True:\n    kept.append(bytes(10**7) + b'x')"),
             SECOND_LOST,
-            "MB of memory",
+            "MB of memory|longer than",
         ),
         "fork bomb": Case(second("import os\nwhile True:\n    os.fork()"), SECOND_LOST, "processes"),
         "exit": Case(second("import os\nos._exit(0)"), SECOND_LOST, "ended by itself"),
@@ -333,8 +334,9 @@ def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
     row = next(line for line in grades(place) if line["student"] == who)
     earned = tuple(int(row[number]) for number in ("02.1", "02.2", "02.3"))
     assert earned == case.points, f"{earned}, and {case.points} were earned: {row['remarks']}"
+    assert feedback(place, who), "the student gets no feedback"
     report = row["remarks"] + feedback(place, who)
-    assert case.words in report, report[:2000]
+    assert any(words in report for words in case.words.split("|")), report[:2000]
 
 
 def test_what_was_done_to_one_changes_no_other(place, tmp_path):
@@ -376,11 +378,11 @@ def grades(place: Path) -> list[dict]:
 
 
 def feedback(place: Path, who: str) -> str:
-    path = place / "graded" / "feedback" / who / f"{NAME}.json"
-    return path.read_text() if path.exists() else ""
+    folder = place / "graded" / "feedback" / who
+    return "".join(path.read_text() for path in folder.glob("*.json"))
 
 
 def test_the_points_are_the_same_in_every_file(place):
     for row in grades(place):
         told = feedback(place, row["student"])
-        assert not told or json.loads(told)["points"] == int(row["points"])
+        assert json.loads(told)["points"] == int(row["points"])

@@ -137,6 +137,7 @@ def _new_shell():
     builtins.input = _no_input
     shell = InteractiveShell.instance()
     shell.ask_exit = lambda: None  # exit() ends a kernel, and there is none
+    shell.showtraceback = lambda *args, **kwargs: None  # nobody reads it, and a deep one takes seconds
     return shell
 
 

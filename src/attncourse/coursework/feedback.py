@@ -32,6 +32,18 @@ def feedback_record(report: Report, problem_set: ProblemSet) -> dict:
     }
 
 
+def not_graded_record(student: str, remarks: list[str]) -> dict:
+    """The feedback of a student none of whose notebooks could be judged."""
+    return {
+        "student": student,
+        "problem set": "Not graded",
+        "points": 0,
+        "of": 0,
+        "questions": [],
+        "remarks": remarks,
+    }
+
+
 def _question(verdict: Verdict) -> dict:
     record = {
         "number": verdict.number,

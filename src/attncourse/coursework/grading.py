@@ -3,7 +3,7 @@
 What is written to the folder OUT:
 
     grades_SET.csv       a row a student, for a learning platform or a spreadsheet
-    feedback/STUDENT/    SET.html and SET.json, for the student
+    feedback/STUDENT/    SET.html and SET.json, for the student; not_graded.html where no notebook can be read
     by_hand.csv          the answers that a person grades: fill in `points`, grade again, and they are added
     by_hand.html         those answers beside rubric and model answer
     reports/, secret     what has been judged, and the seed of the hidden inputs: not for students
@@ -23,7 +23,12 @@ from threading import Lock
 from tqdm import tqdm
 
 from attncourse import __version__
-from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
+from attncourse.coursework.feedback import (
+    by_hand_page,
+    feedback_page,
+    feedback_record,
+    not_graded_record,
+)
 from attncourse.coursework.judge import Exam, Report, UnsoundExam, judge, prepare
 from attncourse.coursework.problems import ProblemSet, read_problem_sets
 from attncourse.coursework.sandbox import Limits, require_sandbox
@@ -220,9 +225,11 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: 
     for name in occurring:
         _write_grades(out / f"grades_{name}.csv", sets[name], graded)
     for one in graded:
-        for name, report in one.reports.items():
+        records = {name: feedback_record(report, sets[name]) for name, report in one.reports.items()}
+        if not records:
+            records["not_graded"] = not_graded_record(one.student, one.remarks)
+        for name, record in records.items():
             folder = out / "feedback" / one.student
-            record = feedback_record(report, sets[name])
             _write_whole(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=1) + "\n")
             _write_whole(folder / f"{name}.html", feedback_page(record))
     by_hand = [
