@@ -77,6 +77,14 @@ def test_an_answer_without_an_end_is_cut(notebook):
         session.ask("run", 20, source=endless + "    except OSError: pass")
 
 
+def test_a_forked_copy_does_not_answer(notebook):
+    """Two answers to one request would be taken for those to the next."""
+    with Session(notebook, Limits()) as session:
+        session.ask("begin", 120)
+        session.ask("run", 20, source="import os\nfor _ in range(3): os.fork()")
+        assert session.ask("run", 20, source="1 / 0")["error"].startswith("ZeroDivisionError")
+
+
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_what_was_started_ends_with_the_session(notebook, sandboxed):
     with Session(notebook, Limits(), sandboxed=sandboxed) as session:

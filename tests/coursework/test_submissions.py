@@ -210,7 +210,11 @@ def cases(folder: Path) -> dict[str, Case]:
             SECOND_LOST,
             "MB of memory|longer than",
         ),
-        "fork bomb": Case(second("import os\nwhile True:\n    os.fork()"), SECOND_LOST, "processes"),
+        "fork bomb": Case(
+            second("import os\nwhile True:\n    os.fork()"),
+            SECOND_LOST,
+            "processes|MB of memory|BlockingIOError",
+        ),
         "exit": Case(second("import os\nos._exit(0)"), SECOND_LOST, "ended by itself"),
         "killed": Case(
             second("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), SECOND_LOST, "ended by itself"
