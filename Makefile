@@ -72,5 +72,5 @@ results: $(READY)  ## run the experiments behind the book's tables (hours)
 	$(BIN)/attncourse results
 
 clean:  ## remove what was built; the environment .venv stays
-	rm -rf _build .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf _build book/problems .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
