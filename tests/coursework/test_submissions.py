@@ -306,19 +306,21 @@ def place(tmp_path_factory, bubblewrap) -> Path:
             path.parent.mkdir(parents=True)
             content = case.handed_in
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    _add_long_output(submissions / "200 MB stored" / f"{NAME}.ipynb")
+    long = _add_long_output(submissions / "200 MB stored" / f"{NAME}.ipynb")
     (submissions / "a link").mkdir()
     (submissions / "a link" / f"{NAME}.ipynb").symlink_to(submissions / "solved" / f"{NAME}.ipynb")
     grade(submissions, folder / "graded", source=SOURCE, jobs=2, limits=LIMITS)
+    long.unlink()  # pytest keeps its folders
     return folder
 
 
-def _add_long_output(path: Path) -> None:
+def _add_long_output(path: Path) -> Path:
     handed_in = solved()
     output = {"output_type": "stream", "name": "stdout", "text": "@"}
     handed_in.cell("visible-check-02-1")["outputs"] = [output]
     handed_in.write(path)
     path.write_text(path.read_text().replace('"@"', '"' + "x" * (200 * MEGABYTE) + '"'))
+    return path
 
 
 ALL = cases(Path("submissions")) | {
