@@ -80,8 +80,8 @@ def test_the_published_branch_holds_the_package_and_no_solution(course):
     assert not {Path(name).parts[0] for name in files} & {"handout", "graded", "submissions", "tests"}
     assert not [name for name in files if name.startswith("chapters/problems")]
     assert run(course, "git rev-list --count students").strip() == "1"
-    # Package and chapters say in their own way what a solution says as well; nothing else may. A short line such
-    # as `return written` is nobody's.
+    # Package and chapters say in their own way what a solution says as well; nothing else may. A short line,
+    # such as `return written`, is nobody's.
     outside = [name for name in files if not name.startswith(("src/", "chapters/"))]
     text = "\n".join((course / name).read_text(errors="ignore") for name in outside)
     lines = {line for one in SETS.values() for line in secret_lines(one) if len(line) >= 40}

@@ -5,10 +5,9 @@ import io
 from pathlib import Path
 
 import pytest
-from IPython.core.inputtransformer2 import TransformerManager
 
 import attncourse
-from attncourse.coursework.asking import cases_of, questions_from
+from attncourse.coursework.asking import cases_of, questions_from, run_cell
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import Student
 from attncourse.coursework.problems import KINDS, part_of, read_problem_set, without_solution
@@ -26,7 +25,7 @@ def name_of(value):
 
 def run(source: str, names: dict) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(TransformerManager().transform_cell(source), "cell", "exec"), names)
+        run_cell(source, names)
 
 
 def begun(problem_set, *, solved: bool) -> dict:

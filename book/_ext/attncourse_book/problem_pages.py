@@ -7,12 +7,11 @@ is the table: points and questions as the sources have them.
 
 from pathlib import Path
 
-from docutils import nodes
 from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
 
 from attncourse.coursework.problems import ProblemSet, read_problem_sets
 from attncourse.coursework.versions import build_pages
+from attncourse_book.timetable import parsed
 
 SOURCES, PAGES = "chapters/problems", "book/problems"
 OF_THE_SOURCE = ("source-file-button", "source-edit-button")
@@ -36,10 +35,7 @@ class ProblemSets(Directive):
         folder = Path(env.srcdir) / SOURCES
         for path in folder.glob("*.ipynb"):
             env.note_dependency(str(path))
-        box = nodes.Element()
-        lines = StringList(table(read_problem_sets(folder)), self.state.document.current_source)
-        self.state.nested_parse(lines, self.content_offset, box)
-        return box.children
+        return parsed(self, table(read_problem_sets(folder)))
 
 
 def _make_pages(app, config):

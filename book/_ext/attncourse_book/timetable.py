@@ -143,6 +143,14 @@ def _link(number: str, known: dict[str, Effort]) -> str:
     return f"[{name}](../chapters/{chapter.page}.ipynb)" if number in known else f"{name} (coming)"
 
 
+def parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
+    """What lines of Markdown become in the place of a directive."""
+    box = nodes.Element()
+    source = directive.state.document.current_source
+    directive.state.nested_parse(StringList(lines, source), directive.content_offset, box)
+    return box.children
+
+
 class Timings(Directive):
     """The table of all chapters."""
 
@@ -160,10 +168,7 @@ class Timings(Directive):
             lines = self.lines(known)
         except ValueError as problem:
             raise self.error(str(problem)) from None
-        box = nodes.Element()
-        source = self.state.document.current_source
-        self.state.nested_parse(StringList(lines, source), self.content_offset, box)
-        return box.children
+        return parsed(self, lines)
 
 
 class CoursePlan(Timings):

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from IPython.core.inputtransformer2 import TransformerManager
 from torch import Tensor
 
 from attncourse.coursework.wire import encode
@@ -90,6 +91,11 @@ def questions_from(cases: Cases, seed: int) -> list[Asked]:
     ask = Ask()
     cases(Draw(seed), ask)
     return ask.asked
+
+
+def run_cell(source: str, names: dict[str, Any]) -> None:
+    """Run a cell of the author's, with IPython's own lines in it, on these names."""
+    exec(compile(TransformerManager().transform_cell(source), "cell", "exec"), names)
 
 
 def cases_of(hidden: str, names: dict[str, Any]) -> Cases:

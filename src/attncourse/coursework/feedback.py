@@ -20,27 +20,15 @@ pre { border-left: 3px solid; padding-left: .8rem; }
 """
 
 
-def feedback_record(report: Report, problem_set: ProblemSet) -> dict:
-    """One student's feedback as JSON holds it."""
+def feedback_record(report: Report, title: str) -> dict:
+    """One student's feedback as JSON holds it; the title is that of the problem set."""
     return {
         "student": report.student,
-        "problem set": problem_set.title,
+        "problem set": title,
         "points": report.earned,
         "of": report.points,
         "questions": [_question(verdict) for verdict in report.verdicts],
         "remarks": report.remarks,
-    }
-
-
-def not_graded_record(student: str, remarks: list[str]) -> dict:
-    """The feedback of a student none of whose notebooks could be judged."""
-    return {
-        "student": student,
-        "problem set": "Not graded",
-        "points": 0,
-        "of": 0,
-        "questions": [],
-        "remarks": remarks,
     }
 
 

@@ -11,6 +11,7 @@ What is written to the folder OUT:
 
 import csv
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -23,12 +24,7 @@ from threading import Lock
 from tqdm import tqdm
 
 from attncourse import __version__
-from attncourse.coursework.feedback import (
-    by_hand_page,
-    feedback_page,
-    feedback_record,
-    not_graded_record,
-)
+from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
 from attncourse.coursework.judge import Exam, Report, UnsoundExam, judge, prepare
 from attncourse.coursework.problems import ProblemSet, read_problem_sets
 from attncourse.coursework.sandbox import Limits, require_sandbox
@@ -174,7 +170,7 @@ def _write_whole(path: Path, text: str) -> None:
     """Write a file so that an interruption leaves the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8")
+    beside.write_text(text, encoding="utf-8", newline="")
     beside.replace(path)
 
 
@@ -225,9 +221,10 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: 
     for name in occurring:
         _write_grades(out / f"grades_{name}.csv", sets[name], graded)
     for one in graded:
-        records = {name: feedback_record(report, sets[name]) for name, report in one.reports.items()}
+        records = {name: feedback_record(report, sets[name].title) for name, report in one.reports.items()}
         if not records:
-            records["not_graded"] = not_graded_record(one.student, one.remarks)
+            nothing = Report(one.student, "", 0, [], one.remarks)
+            records["not_graded"] = feedback_record(nothing, "Not graded")
         for name, record in records.items():
             folder = out / "feedback" / one.student
             _write_whole(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=1) + "\n")
@@ -271,10 +268,7 @@ def _number(points: float | None) -> str:
 
 
 def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable]) -> None:
-    beside = path.with_name(f".{path.name}.part")
+    table = io.StringIO(newline="")
+    csv.writer(table).writerows([header, *rows])
     # With its mark, so that spreadsheets read names of every language.
-    with beside.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
-    beside.replace(path)
+    _write_whole(path, "\ufeff" + table.getvalue())

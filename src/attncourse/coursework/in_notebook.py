@@ -4,10 +4,9 @@ import secrets
 from typing import Any
 
 import torch
-from IPython.core.inputtransformer2 import TransformerManager
 from torch import Tensor
 
-from attncourse.coursework.asking import Asked, Cases, cases_of, questions_from
+from attncourse.coursework.asking import Asked, Cases, cases_of, questions_from, run_cell
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import Student
 from attncourse.coursework.wire import decode, to_tensors
@@ -63,7 +62,7 @@ def compare_here(namespace: dict[str, Any], hidden: str, solution: list[str]) ->
     """
     right: dict[str, Any] = {}
     for source in solution:
-        exec(compile(TransformerManager().transform_cell(source), "solution", "exec"), right)
+        run_cell(source, right)
     for case in questions_from(cases_of(hidden, right), seed=secrets.randbits(32)):
         expected, given = _reply(Student(None, right), case), _reply(Student(None, namespace), case)
         if "value" not in given:

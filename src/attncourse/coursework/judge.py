@@ -17,14 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from IPython.core.inputtransformer2 import TransformerManager
-
-from attncourse.coursework.asking import Asked, cases_of, questions_from, seed_for
+from attncourse.coursework.asking import Asked, cases_of, questions_from, run_cell, seed_for
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import LONGEST_WORDS
 from attncourse.coursework.problems import ProblemSet, Question, part_of
 from attncourse.coursework.sandbox import Ended, Limits, Session
-from attncourse.coursework.submissions import Cell, recognise, remarks_on, which_set, words_for
+from attncourse.coursework.submissions import Cell, read_cells, remarks_on, which_set, words_for
 from attncourse.coursework.wire import decode
 
 RIGHT = "right"
@@ -103,11 +101,11 @@ def prepare(path: Path, problem_set: ProblemSet, secret: str, limits: Limits, *,
         if not question.by_hand
     }
     with Session(path, limits, sandboxed=sandboxed) as session:
-        cells = recognise(session.ask("read", limits.cell_seconds)["cells"])
+        cells = read_cells(session, limits.cell_seconds)
     trial = _Trial(path, cells, problem_set, asked, limits, sandboxed)
     right = {}
     for number, cases in asked.items():
-        replies = [trial.outcomes[("ask", number, index)] for index in range(len(cases))]
+        replies = trial.answers(number)
         wrong = [
             f"{case.label}: {reply}"
             for case, reply in zip(cases, replies, strict=True)
@@ -126,9 +124,8 @@ def _common_names(problem_set: ProblemSet) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for cell in problem_set.notebook.cells:
         if cell.cell_type == "code" and not part_of(cell):
-            source = TransformerManager().transform_cell(cell.source)
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(source, "common cell", "exec"), names)
+                run_cell(cell.source, names)
     return names
 
 
@@ -144,12 +141,9 @@ def judge(
     """Judge one notebook; a notebook that cannot be judged gives the reason, in words."""
     try:
         with Session(path, limits, sandboxed=sandboxed) as session:
-            reply = session.ask("read", limits.cell_seconds)
-        if "cells" not in reply:
-            return f"{path.name} cannot be read as a notebook ({reply.get('error')})"
-        cells = recognise(reply["cells"])
-    except Ended as end:
-        return f"{path.name} cannot be read as a notebook: {end}"
+            cells = read_cells(session, limits.cell_seconds)
+    except (ValueError, Ended) as error:
+        return f"{path.name} cannot be read as a notebook ({error})"
     problem_set = which_set(cells, path, sets)
     if problem_set is None:
         return f"{path.name} answers none of the problem sets"
@@ -170,10 +164,9 @@ def _verdict(question: Question, exam: Exam, trial: "_Trial", cells: list[Cell])
         verdict.earned = None if verdict.answer else 0
         return verdict
     asked, right = exam.asked[question.number], exam.right[question.number]
-    replies = [trial.outcomes[("ask", question.number, index)] for index in range(len(asked))]
     verdict.cases = tuple(
         (case.label, _words(case, answer, reply))
-        for case, answer, reply in zip(asked, right, replies, strict=True)
+        for case, answer, reply in zip(asked, right, trial.answers(question.number), strict=True)
     )
     verdict.earned = question.points if all(words == RIGHT for _, words in verdict.cases) else 0
     reply = trial.outcomes.get(("check", question.number), {})
@@ -223,6 +216,10 @@ class _Trial:
                 break
             with Session(path, limits, sandboxed=sandboxed) as session:
                 self._carry_out(steps, session, until)
+
+    def answers(self, number: str) -> list[dict]:
+        """The replies to everything that is asked in one question."""
+        return [self.outcomes["ask", number, index] for index in range(len(self.asked[number]))]
 
     def remarks(self) -> Iterator[str]:
         """The cells that failed, in words."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attncourse.coursework.sandbox import Ended, Limits, Session
-from attncourse.coursework.submissions import Cell, recognise
+from attncourse.coursework.submissions import Cell, read_cells
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ def run_checks(notebook: Path, limits: Limits | None = None) -> list[Checked]:
         raise FileNotFoundError(f"there is no notebook {notebook}")
     limits = limits or Limits()
     with Session(notebook, limits, sandboxed=False) as session:
-        reply = session.ask("read", limits.cell_seconds)
-        if "cells" not in reply:
-            raise ValueError(f"{notebook} cannot be read as a notebook ({reply.get('error')})")
-        cells = recognise(reply["cells"])
+        try:
+            cells = read_cells(session, limits.cell_seconds)
+        except (ValueError, Ended) as error:
+            raise ValueError(f"{notebook} cannot be read as a notebook ({error})") from None
         if not any(cell.part == "visible-check" for cell in cells):
             raise ValueError(f"{notebook} has no check cell: is it a problem set?")
         return list(_run(session, [cell for cell in cells if cell.kind == "code"], limits))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question
+from attncourse.coursework.sandbox import Session
 
 # What is handed in in place of a notebook, and must not be passed over in silence.
 BY_MISTAKE = {".7z", ".docx", ".gz", ".html", ".pdf", ".py", ".rar", ".zip"}
@@ -41,7 +42,6 @@ def find_submissions(folder: Path) -> list[HandedIn]:
     found = [one for one in found if one is not None]
     if not found:
         raise FileNotFoundError(f"no submission in {folder}: a student is NAME.ipynb, or a folder NAME")
-    found = [one for one in found if one is not None]
     names = Counter(one.student for one in found)
     doubled = [name for name, count in names.items() if count > 1]
     if doubled:
@@ -79,6 +79,19 @@ class Cell:
     tagged: bool = True
 
 
+def read_cells(session: Session, seconds: float) -> list[Cell]:
+    """The cells of a session's notebook, read in its own process, before anything of it has run.
+
+    Raises:
+        ValueError: the file is no notebook; the message says why.
+        Ended: it cannot be read in time, or in the memory there is.
+    """
+    reply = session.ask("read", seconds)
+    if "cells" not in reply:
+        raise ValueError(reply["error"])
+    return recognise(reply["cells"])
+
+
 def recognise(cells: Iterable[Mapping]) -> list[Cell]:
     """The cells that the driver read, each with its part and question where they can be told."""
     return [_recognise(cell) for cell in cells]
@@ -94,7 +107,7 @@ def _recognise(cell: Mapping) -> Cell:
     for part, line in _LINES.items():
         # A student's own Markdown may begin with "# Check 02.1" as well: as a heading.
         if (found := line.match(first)) and (kind == "code" or first.startswith("**")):
-            return Cell(kind, source, part, found[1] or found[found.lastindex], tagged=part in tags)
+            return Cell(kind, source, part, found[found.lastindex], tagged=part in tags)
     if found := _ID.match(cell["id"]):
         return Cell(kind, source, found[1], f"{found[2]}.{found[3]}", tagged=found[1] in tags)
     return Cell(kind, source)
@@ -106,7 +119,7 @@ def which_set(cells: list[Cell], path: Path, known: Mapping[str, ProblemSet]) ->
     counted = Counter(cell.number[:2] for cell in cells if cell.number[:2] in by_number)
     if counted:
         return by_number[counted.most_common(1)[0][0]]
-    return next((problem_set for name, problem_set in known.items() if name in str(path.name)), None)
+    return next((problem_set for name, problem_set in known.items() if name in path.name), None)
 
 
 def remarks_on(cells: list[Cell], problem_set: ProblemSet) -> list[str]:

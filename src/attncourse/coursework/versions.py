@@ -55,7 +55,7 @@ def build(source: Path, out: Path, address: str = "") -> list[Path]:
             f"nbgrader/source/{name}/{name}.ipynb": nbgrader_version(problem_set),
         }
         for place, notebook in versions.items():
-            written.append(_write(out / place, with_address(notebook, address) if address else notebook))
+            written.append(_write(out / place, notebook, address))
     config = out / "nbgrader" / "nbgrader_config.py"
     shutil.copyfile(NBGRADER_CONFIG, config)
     return [*written, config]
@@ -66,15 +66,12 @@ def build_pages(source: Path, out: Path, address: str = "") -> list[Path]:
 
     A file that would not change is not touched. Raises what `build` raises.
     """
-    written = []
-    for name, problem_set in read_problem_sets(source).items():
-        page = reader_version(problem_set)
-        written.append(_write(out / f"{name}.ipynb", with_address(page, address) if address else page))
-    return written
+    sets = read_problem_sets(source)
+    return [_write(out / f"{name}.ipynb", reader_version(one), address) for name, one in sets.items()]
 
 
-def _write(path: Path, notebook: NotebookNode) -> Path:
-    text = nbformat.writes(notebook) + "\n"
+def _write(path: Path, notebook: NotebookNode, address: str) -> Path:
+    text = nbformat.writes(with_address(notebook, address) if address else notebook) + "\n"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
