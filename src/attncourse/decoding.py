@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attncourse.attention import KeysValues
 from attncourse.data.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, Vocabulary
 from attncourse.models.interface import SequenceModel
 from attncourse.models.show_attend_tell import ShowAttendTell
@@ -114,7 +115,7 @@ def caption(
 
 def _greedy(model, memory, state, limits, min_length) -> list[Hypothesis]:
     """Go on from a state, each row until its END or its limit; weights have every column of the memory."""
-    limits = limits.to(state[0].device)
+    limits = limits.to(_device(model, limits))
     token = torch.full_like(limits, START)
     score = torch.zeros(len(limits), device=limits.device)
     is_open = torch.ones_like(limits, dtype=torch.bool)
@@ -253,16 +254,19 @@ def _extended(beam: Beam, token, score, attended) -> Beam:
 
 
 def reorder(parts, rows: Int[Tensor, "rows"]):
-    """The given rows of everything in `parts`: a batch-first tensor, None, or a NamedTuple of such parts.
+    """The given rows of everything in `parts`: a batch-first tensor, None, or a tuple of such parts.
 
     Beam search calls it on the memory and the state of a model: a hypothesis goes on with the state of the
-    one it grew from.
+    one it grew from. A cache knows itself how it is reordered.
     """
     if parts is None:
         return None
     if isinstance(parts, Tensor):
         return parts[rows]
-    return type(parts)(*(reorder(part, rows) for part in parts))
+    if isinstance(parts, KeysValues):
+        return parts.reordered(rows)
+    chosen = (reorder(part, rows) for part in parts)
+    return type(parts)(*chosen) if hasattr(parts, "_fields") else tuple(chosen)
 
 
 def gnmt_penalty(length: int, alpha: float) -> float:
