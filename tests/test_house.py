@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import attncourse
+from attncourse import notebooks
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "attncourse"
@@ -140,6 +141,68 @@ def test_importing_the_package_imports_nothing_else():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     assert printed.split() == ["attncourse"]
+
+
+# --- The tests themselves ----------------------------------------------------------------------------------
+
+SKIPPING = """
+import pytest
+
+@pytest.mark.skipif(True, reason="needs a GPU")
+def test_foreseen(): pass
+
+@pytest.mark.skip(reason="the sun shines")
+def test_decorated(): pass
+
+def test_inside():
+    pytest.skip("node is missing")
+
+@pytest.fixture
+def absent():
+    pytest.importorskip("a_package_that_is_not_there")
+
+def test_of_a_fixture(absent): pass
+
+@pytest.mark.xfail
+def test_expected_to_fail(): assert False
+"""
+
+
+def run_skipping(folder: Path, **environment: str) -> str:
+    """What pytest says of `SKIPPING` and of a module that is skipped whole, under this project's conftest."""
+    (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text())
+    (folder / "test_small.py").write_text(SKIPPING)
+    (folder / "test_whole.py").write_text("import pytest\npytest.importorskip('neither_is_this')")
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", folder, "--continue-on-collection-errors"]
+    without = {name: value for name, value in os.environ.items() if name not in {"CI", "PYTEST_ADDOPTS"}}
+    return subprocess.run(
+        command, cwd=folder, env=without | environment, capture_output=True, text=True, timeout=120
+    ).stdout
+
+
+def test_ci_fails_on_a_skip_that_it_did_not_foresee(tmp_path):
+    """A skip nobody foresaw stays green for months, and what it skips is broken by then."""
+    printed = run_skipping(tmp_path, CI="true")
+    assert "1 failed, 1 skipped, 1 xfailed, 3 errors" in printed.splitlines()[-1], printed
+    for reason in ("the sun shines", "node is missing", "a_package_that_is_not_there", "neither_is_this"):
+        assert reason in printed
+    assert "or add the reason to FORESEEN" in printed
+
+
+def test_elsewhere_a_skip_is_a_skip(tmp_path):
+    assert "5 skipped, 1 xfailed" in run_skipping(tmp_path).splitlines()[-1]
+
+
+def test_a_cell_may_be_slow_but_not_endless():
+    """On a busy machine a cell of a minute takes five; the limit is one, for storing and for comparing."""
+    assert notebooks.CELL_SECONDS == 900
+    program = (
+        "import conftest, types; config = types.SimpleNamespace(option=types.SimpleNamespace(nbval=True));"
+        "conftest.pytest_configure(config); print(config.option.nbval_cell_timeout)"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert printed.stdout.split() == ["900"], printed.stderr
+    assert "cell-timeout" not in (ROOT / "Makefile").read_text(), "a second limit would drift from the first"
 
 
 # --- The project's files -----------------------------------------------------------------------------------

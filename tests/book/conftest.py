@@ -99,12 +99,13 @@ class Visit:
             viewport={"width": 380, "height": 800} if phone else {"width": 1280, "height": 900},
             color_scheme="dark" if dark else "light",
         )
-        self.home, self.refused, self.failed, self.complaints, self.received = home, [], [], [], {}
+        self.home, self.refused, self.failed, self.received = home, [], [], {}
+        self.complaints, self.errors = [], []  # whatever the console says; and what no script has caught
         self.page = self.context.new_page()
         self.context.route("**/*", self._only_here)
         self.page.on("console", lambda message: message.type in ("error", "warning")
                      and self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", self._break)
         self.page.on("requestfailed", lambda request: self.failed.append(request.url))
         self.page.on("response", self._receive)
 
@@ -114,6 +115,10 @@ class Visit:
         else:
             self.refused.append(route.request.url)
             route.abort()
+
+    def _break(self, error):
+        self.complaints.append(str(error))
+        self.errors.append(str(error))
 
     def _receive(self, response):
         if response.status >= 400:
