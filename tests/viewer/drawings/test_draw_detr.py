@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.optimize import linear_sum_assignment
 
 from attncourse.viewer.drawings.detr import ANSWERS, COSTS, OBJECTS, PAIRS, QUERIES, bipartite_matching, detr
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 DRAWINGS = [detr, bipartite_matching]
 

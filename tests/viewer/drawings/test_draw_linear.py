@@ -6,7 +6,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.linear import D, N, matches_first, sums_first
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 BOTH = pytest.mark.parametrize("draw", [matches_first, sums_first])
 

@@ -16,7 +16,7 @@ from attncourse.viewer.drawings.local import (
     TIME,
     global_and_local,
 )
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 
 @pytest.fixture

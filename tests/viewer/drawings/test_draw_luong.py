@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.luong import bahdanau_step, luong_step
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 ORDER = {
     bahdanau_step: ["score: the old", "softmax", "context", "new state", "word"],

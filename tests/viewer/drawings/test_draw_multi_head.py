@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.multi_head import one_head, several_heads
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 ORDER = {
     one_head: ["project", "score", "hide", "context: "],

@@ -14,7 +14,7 @@ from attncourse.viewer.drawings.pooling import (
     attention_pooling,
     self_attention,
 )
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 DRAWINGS = {"pooling": (attention_pooling, POOLING_SCORES), "self": (self_attention, SELF_SCORES)}
 

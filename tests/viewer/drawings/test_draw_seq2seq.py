@@ -1,7 +1,7 @@
 """The drawing of chapter 01: every word, every state and one context, inside the frame."""
 
 from attncourse.viewer.drawings.seq2seq import SOURCE, TARGET, encoder_decoder
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 
 def written(figure) -> list:

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.show_attend_tell import ALPHA, READ, show_attend_tell_step, soft_beside_hard
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 
 def boxes_of(figure) -> tuple[list, object]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attncourse.viewer.drawings.three_steps import three_steps
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 TOKENS = ["dog", "ran", "home"]
 QUERY = torch.tensor([1.0, 1.0])

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.transformer import decoder, encoder
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 INSIDE, MASKED = "multi-head attention\ninside the source", "multi-head attention\ninside the target, masked"
 BETWEEN, FEED = "multi-head attention\nbetween the two", "feed-forward network"

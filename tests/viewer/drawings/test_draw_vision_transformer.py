@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
 
 from attncourse.viewer.drawings.vision_transformer import COLUMNS, PIXELS, vision_transformer
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer import BoxedPanel, draw_boxes, query_boxes
 from attncourse.viewer.plots.detection import FOUND, KINDS, TRUE
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 from attncourse.viewer.style import luminance
 
 IMAGE = torch.linspace(0, 1, 200).view(10, 20)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attncourse.viewer import distance_by_layer, position_maps
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 COSINES = torch.linspace(-1, 1, 36).view(2, 3, 2, 3)
 DISTANCES = torch.tensor([[1.0, 4.0], [2.5, 3.0], [0.0, 3.5]])

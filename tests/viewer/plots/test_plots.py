@@ -17,7 +17,7 @@ from attncourse.viewer import (
     show,
     show_beside,
 )
-from attncourse.viewer.plots.plots import figure_html, plane
+from attncourse.viewer.plots.figure import figure_html
 
 WEIGHTS = [[0.7, 0.2, 0.1], [0.0, 0.0, 0.0]]
 RESULTS = {

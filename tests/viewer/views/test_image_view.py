@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer import ImageAttentionView, image_heatmaps
 from attncourse.viewer.places import checked_image
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 
 IMAGE = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.2, 0.0]])
 WORDS = ["a", "two"]

@@ -19,7 +19,7 @@ from attncourse.viewer import (
     WindowView,
     heatmap,
 )
-from attncourse.viewer.plots.plots import figure_html
+from attncourse.viewer.plots.figure import figure_html
 from attncourse.viewer.style import WEIGHTS as SHADES
 from attncourse.viewer.style import luminance
 

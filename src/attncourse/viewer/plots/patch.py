@@ -1,10 +1,9 @@
 """Figures of a Vision Transformer: which places it holds alike, and how far its heads look."""
 
-import textwrap
-
 import torch
 from matplotlib.figure import Figure
 
+from attncourse.viewer.plots.figure import colour_bar, write_title
 from attncourse.viewer.style import INK, MECHANISMS, figure_style
 
 READ = MECHANISMS["additive attention"].colour
@@ -52,10 +51,8 @@ def position_maps(cosines, *, title: str) -> Figure:
         axes.tick_params(length=0)
         axes.grid(False)
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=18, pad=0.02)
-        bar.set_label("cosine")
-        bar.outline.set_visible(False)
-        _title(figure, title)
+        colour_bar(axes, image, "cosine")
+        write_title(figure, title)
     return figure
 
 
@@ -88,10 +85,5 @@ def distance_by_layer(distances, *, title: str) -> Figure:
         axes.set(xlabel="layer", ylabel="attention distance (pixels)", xlim=(0.5, len(distances) + 0.5))
         axes.set_ylim(0, max(1.08 * distances.max().item(), 0.1))
         axes.set_xticks(layers)
-        _title(figure, title)
+        write_title(figure, title)
     return figure
-
-
-def _title(figure: Figure, title: str) -> None:
-    lines = textwrap.fill(title, int(figure.get_figwidth() * 8.5))  # bold: 8.5 letters an inch
-    figure.suptitle(lines, x=0.01, ha="left", fontsize=13, fontweight="bold", parse_math=False)
