@@ -38,6 +38,14 @@ def translate(text):
     return [word.upper() for word in words], words, torch.eye(len(words))
 
 
+def windowed(text, system, half_width):
+    """Each word reads its neighbours; the published form keeps half of the weight."""
+    words = text.split()
+    near = torch.ones(len(words), len(words)).triu(-half_width).tril(half_width)
+    near = near / near.sum(-1, keepdim=True)
+    return words, words, near / 2 if system == "printed" else near
+
+
 def pictured(held, specimen, system):
     """A picture of 3 by 3 pixels, bright where something stands; the words name what stands there."""
     if len(held) > 2:
@@ -321,14 +329,6 @@ def test_what_goes_wrong_is_said_in_the_explorer(explore):
 def test_an_explorer_without_examples_is_refused():
     with pytest.raises(ValueError, match="examples is empty"):
         translation_explorer(translate, [])
-
-
-def windowed(text, system, half_width):
-    """Each word reads its neighbours; the published form keeps half of the weight."""
-    words = text.split()
-    near = torch.ones(len(words), len(words)).triu(-half_width).tril(half_width)
-    near = near / near.sum(-1, keepdim=True)
-    return words, words, near / 2 if system == "printed" else near
 
 
 def test_every_control_of_the_window_explorer_computes_anew(explore):
