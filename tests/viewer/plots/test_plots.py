@@ -18,6 +18,7 @@ from attncourse.viewer import (
     show_beside,
 )
 from attncourse.viewer.plots.figure import figure_html
+from attncourse.viewer.plots.plane import plane
 
 WEIGHTS = [[0.7, 0.2, 0.1], [0.0, 0.0, 0.0]]
 RESULTS = {
