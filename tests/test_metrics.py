@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from attncourse.boxes import Found, Objects, box_iou, to_corners
+from attncourse.boxes import Detections, Objects, box_iou, to_corners
 from attncourse.data.pairs import Alignment
 from attncourse.metrics import (
     alignment_error_rate,
@@ -348,7 +348,7 @@ def said(*rows):
     """(label, score, box) of each answer for one image."""
     labels, scores, boxes = zip(*rows, strict=True) if rows else ((), (), ())
     labels = torch.tensor(labels, dtype=torch.int64)
-    return Found(labels, torch.tensor(scores), torch.tensor(boxes).reshape(-1, 4))
+    return Detections(labels, torch.tensor(scores), torch.tensor(boxes).reshape(-1, 4))
 
 
 def precision_by_hand(found, objects, label, threshold):
@@ -386,7 +386,7 @@ def crowded(seed):
         answered = torch.cat([near, torch.rand(3, 4, generator=random) * 0.4 + 0.2])
         named = torch.cat([labels, labels, torch.randint(3, (3,), generator=random)])
         named = torch.where(torch.rand(len(named), generator=random) < 0.15, (named + 1) % 3, named)
-        found.append(Found(named, torch.rand(len(named), generator=random), answered))
+        found.append(Detections(named, torch.rand(len(named), generator=random), answered))
     return found, objects
 
 
@@ -451,7 +451,7 @@ def test_the_hundred_surest_answers_of_an_image_and_class_are_read(wrong, label,
 
 def test_the_order_of_images_and_answers_does_not_matter():
     found, objects = crowded(0)
-    turned = [Found(*(part.flip(0) for part in answers)) for answers in found[::-1]]
+    turned = [Detections(*(part.flip(0) for part in answers)) for answers in found[::-1]]
     assert average_precision(turned, objects[::-1]) == pytest.approx(average_precision(found, objects))
 
 
@@ -463,11 +463,11 @@ def test_the_evaluator_is_silent(capfd, caplog):
 
 
 @pytest.mark.parametrize(("found", "objects", "words"), [
-    ([said()], [truth((0, A)), truth()], "found has 1 entries, objects has 2"),
-    ([], [], "found is empty"),
+    ([said()], [truth((0, A)), truth()], "detections has 1 entries, objects has 2"),
+    ([], [], "detections is empty"),
     ([said((0, 0.5, A))], [truth()], "objects holds no object"),
-    ([said(), said((0, math.nan, A))], [truth((0, A)), truth()], r"found\[1\].*not finite.*diverged"),
-    ([said((0, 0.5, [0.5, 0.5, math.inf, 0.1]))], [truth((0, A))], r"found\[0\].*not finite"),
+    ([said(), said((0, math.nan, A))], [truth((0, A)), truth()], r"detections\[1\].*not finite.*diverged"),
+    ([said((0, 0.5, [0.5, 0.5, math.inf, 0.1]))], [truth((0, A))], r"detections\[0\].*not finite"),
 ])
 def test_average_precision_refuses_what_cannot_be_scored(found, objects, words):
     with pytest.raises(ValueError, match=words):
@@ -495,5 +495,5 @@ def test_what_counts_as_a_duplicate_can_be_chosen():
     found = [said((0, 0.9, A), (0, 0.4, [*A[:2], 0.3 * A[2], A[3]]))]
     assert duplicate_share(found, score=0.3) == duplicate_share(found, overlap=0.2) == 0
     assert duplicate_share(found, score=0.3, overlap=0.2) == 1
-    with pytest.raises(ValueError, match="found is empty"):
+    with pytest.raises(ValueError, match="detections is empty"):
         duplicate_share([])

@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
-from attncourse.boxes import Found, Objects, box_iou, to_corners
+from attncourse.boxes import Detections, Objects, box_iou, to_corners
 from attncourse.data.pairs import Alignment
 
 Link = tuple[int, int]  # (source index, target index)
@@ -244,7 +244,7 @@ def diagonal_links(source_length: int, target_length: int) -> set[Link]:
     }
 
 
-def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dict[str, float]:
+def average_precision(detections: Sequence[Detections], objects: Sequence[Objects]) -> dict[str, float]:
     """COCO's average precision: the area under the curve of precision against recall, mean over the classes.
 
     The answers of all images are taken surest first. An answer is right if its label is, if its box has an
@@ -253,7 +253,7 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     by faster-coco-eval, at most 100 answers an image and class; a class that no image shows does not count.
 
     Args:
-        found: the answers for each image, without a threshold on their scores.
+        detections: the answers for each image, without a threshold on their scores.
         objects: what each image shows.
 
     Raises:
@@ -261,15 +261,15 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     """
     from faster_coco_eval import COCO, COCOeval_faster  # takes half a second to import
 
-    _check_numbers(found, objects, "found", "objects")
+    _check_numbers(detections, objects, "detections", "objects")
     truth = [(image, *row) for image, shown in enumerate(objects) for row in _rows(shown)]
     if not truth:
         raise ValueError("objects holds no object in any image: there is nothing to find")
-    for image, answers in enumerate(found):
+    for image, answers in enumerate(detections):
         if not (answers.scores.isfinite().all() and answers.boxes.isfinite().all()):
-            raise ValueError(f"found[{image}] holds a score or a box that is not finite: answers cannot be "
-                             "ranked; has the training diverged?")
-    said = [(image, *row) for image, answers in enumerate(found) for row in _rows(answers)]
+            raise ValueError(f"detections[{image}] holds a score or a box that is not finite: answers cannot "
+                             "be ranked; has the training diverged?")
+    said = [(image, *row) for image, answers in enumerate(detections) for row in _rows(answers)]
     if not said:  # which the evaluator would not read
         return dict.fromkeys(("AP", "AP50", "AP75"), 0.0)
     gold = COCO({
@@ -292,27 +292,27 @@ def average_precision(found: Sequence[Found], objects: Sequence[Objects]) -> dic
     return dict(zip(("AP", "AP50", "AP75"), judge.stats[:3].tolist(), strict=True))
 
 
-def duplicate_share(found: Sequence[Found], *, score: float = 0.5, overlap: float = 0.5) -> float:
+def duplicate_share(detections: Sequence[Detections], *, score: float = 0.5, overlap: float = 0.5) -> float:
     """Share of the images in which one thing is found twice: two answers, whatever their labels, on one box.
 
     Args:
-        found: the answers for each image.
+        detections: the answers for each image.
         score: an answer counts if it is surer than this.
         overlap: two boxes are one if their IoU is larger.
 
     Raises:
         ValueError: no image.
     """
-    if not len(found):
-        raise ValueError("found is empty: there is nothing to measure")
+    if not len(detections):
+        raise ValueError("detections is empty: there is nothing to measure")
     twice = 0
-    for answers in found:
+    for answers in detections:
         corners = to_corners(answers.above(score).boxes)
         twice += bool((box_iou(corners, corners).triu(1) > overlap).any())
-    return twice / len(found)
+    return twice / len(detections)
 
 
-def _rows(each: Found | Objects) -> list[tuple]:
+def _rows(each: Detections | Objects) -> list[tuple]:
     """For each box its label, its score if it has one, and (left, top, width, height), as COCO writes it."""
     *rest, boxes = each
     corners = torch.cat([to_corners(boxes)[:, :2], boxes[:, 2:]], dim=-1)
