@@ -19,7 +19,7 @@ from attncourse.attention import (
     SinusoidPositions,
     padding_mask,
 )
-from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 
 # The two sizes of the paper (table 3): Transformer(vocabulary, vocabulary, shared=True, **BASE).
 BASE = {"width": 512, "heads": 8, "layers": 6, "inner": 2048, "dropout": 0.1}
@@ -88,7 +88,7 @@ class EncoderLayer(nn.Module):
         epsilon: float = 1e-5,
     ):
         super().__init__()
-        _check_choice("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         self.attention = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary)
         self.feed_forward = FeedForward(width, inner, dropout, activation)
         self.around_attention = Residual(width, dropout, norm, epsilon)
@@ -166,7 +166,7 @@ class DecoderLayer(nn.Module):
         rotary_between: bool = False,
     ):
         super().__init__()
-        _check_choice("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         self.inside = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary)
         self.between = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary_between)
         self.feed_forward = FeedForward(width, inner, dropout, nn.ReLU)
@@ -278,7 +278,7 @@ class Transformer(nn.Module):
         shared: bool = False,
     ):
         super().__init__()
-        _check_choice("positions", positions, POSITIONS)
+        check_choice("positions", positions, POSITIONS)
         if shared and source_vocabulary != target_vocabulary:
             raise ValueError(f"shared is True, for {source_vocabulary} source and {target_vocabulary} target "
                              "words: one matrix needs one vocabulary")
@@ -343,7 +343,7 @@ class Transformer(nn.Module):
 
     def _encode(self, source, lengths, *, need_weights: bool) -> tuple[SourceMemory, list[Tensor | None]]:
         source, lengths = checked_source(source, lengths, self.source_embedding)
-        mask = padding_mask(lengths, source.shape[1])
+        mask = padding_mask(lengths, source.shape[1], checked=True)
         states, weights = self.encoder(
             self._placed(self.source_embedding(source)), mask, need_weights=need_weights
         )
@@ -378,8 +378,3 @@ class Transformer(nn.Module):
 
 def _nothing_yet(memory: SourceMemory) -> TargetCache:
     return TargetCache(memory.keys[..., :0, :], memory.values[..., :0, :])
-
-
-def _check_choice(name: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise ValueError(f"{name} is {given!r}: choose from {', '.join(allowed)}")
