@@ -476,7 +476,7 @@ def test_a_cell_is_6_by_6_pixels():
 
 def test_an_image_shows_a_label_if_one_of_its_cells_does():
     """log mean exp: one cell at 100 is worth 100 - log 64, wherever it lies."""
-    backbone, cells = CellBackbone(features=3, labels=2).eval(), torch.zeros(1, 3, 8, 8)
+    backbone, cells = CellBackbone(features=3, labels=2, channels=3).eval(), torch.zeros(1, 3, 8, 8)
     cells[0, 0, 5, 2] = 100.0
     backbone.layers = nn.Identity()
     with torch.no_grad():

@@ -16,7 +16,13 @@ from attncourse.attention.hard import (
 from attncourse.attention.heads import Heads, KeysValues
 from attncourse.attention.linear import LinearAttention, LinearScore, LinearState, feature_map, linear_attend
 from attncourse.attention.local import LocalAttention, Window
-from attncourse.attention.masks import causal_mask, padding_mask, window_mask
+from attncourse.attention.masks import (
+    causal_mask,
+    check_lengths,
+    padding_mask,
+    values_can_be_read,
+    window_mask,
+)
 from attncourse.attention.multi_head import MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling, hop_penalty
 from attncourse.attention.positions import (
@@ -80,6 +86,7 @@ __all__ = [
     "attend",
     "attend_blockwise",
     "causal_mask",
+    "check_lengths",
     "cost_table",
     "entropy",
     "equation_table",
@@ -95,5 +102,6 @@ __all__ = [
     "rotate",
     "score_function_loss",
     "score_table",
+    "values_can_be_read",
     "window_mask",
 ]

@@ -19,7 +19,7 @@ from attncourse.attention import (
     SinusoidPositions,
     padding_mask,
 )
-from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 
 # The two sizes of the paper (table 3): Transformer(vocabulary, vocabulary, shared=True, **BASE).
 BASE = {"width": 512, "heads": 8, "layers": 6, "inner": 2048, "dropout": 0.1}
@@ -87,7 +87,7 @@ class EncoderLayer(nn.Module):
         epsilon: float = 1e-5,
     ):
         super().__init__()
-        _check_choice("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         self.attention = MultiHeadAttention(width, heads, dropout=dropout, positions=positions)
         self.feed_forward = FeedForward(width, inner, dropout, activation)
         self.around_attention = Residual(width, dropout, norm, epsilon)
@@ -165,7 +165,7 @@ class DecoderLayer(nn.Module):
         between: HeadPositions | None = None,
     ):
         super().__init__()
-        _check_choice("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         self.inside = MultiHeadAttention(width, heads, dropout=dropout, positions=positions)
         self.between = MultiHeadAttention(width, heads, dropout=dropout, positions=between)
         self.feed_forward = FeedForward(width, inner, dropout, nn.ReLU)
@@ -342,7 +342,7 @@ class Transformer(nn.Module):
 
     def _encode(self, source, lengths, *, need_weights: bool) -> tuple[SourceMemory, list[Tensor | None]]:
         source, lengths = checked_source(source, lengths, self.source_embedding)
-        mask = padding_mask(lengths, source.shape[1])
+        mask = padding_mask(lengths, source.shape[1], checked=True)
         states, weights = self.encoder(
             self._placed(self.source_embedding(source)), mask, need_weights=need_weights
         )
@@ -373,8 +373,3 @@ class Transformer(nn.Module):
 
 def _nothing_yet(memory: SourceMemory) -> TargetCache:
     return TargetCache(tuple(KeysValues(*(part[..., :0, :] for part in read[:2])) for read in memory.layers))
-
-
-def _check_choice(name: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise ValueError(f"{name} is {given!r}: choose from {', '.join(allowed)}")
