@@ -75,18 +75,28 @@ def require_sandbox(*private: Path) -> None:
         inside = [shown for shown in _shown() if path.resolve().is_relative_to(shown)]
         if inside:
             raise NoSandbox(f"{path} lies in {inside[0]}, which every submission can read: move it elsewhere")
+    missing = _missing()
+    if missing:
+        raise NoSandbox(
+            f"{missing}. Nothing was graded: without it a submission could read this machine's files and use "
+            "its network. Whoever accepts that adds --no-sandbox"
+        )
+    look = [sys.executable, "-c", "import IPython, numpy, attncourse"]
+    tried = subprocess.run([*_walls(Limits()), *look], capture_output=True, text=True)
+    if tried.returncode:
+        why = tried.stderr.strip() or f"exit status {tried.returncode}"
+        raise NoSandbox(f"bubblewrap works on this machine, but {look[0]} does not start in it: {why}")
+
+
+def _missing() -> str:
+    """What this machine lacks for any sandbox at all, whatever is to run in it; "" if nothing."""
     if shutil.which("bwrap") is None:
-        reason = "bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap; 0.8 or later)"
-    else:
-        look = [sys.executable, "-c", "import IPython, numpy, attncourse"]
-        tried = subprocess.run([*_walls(Limits()), *look], capture_output=True, text=True)
-        if not tried.returncode:
-            return
-        reason = f"bubblewrap does not work here ({tried.stderr.strip() or tried.returncode})"
-    raise NoSandbox(
-        f"{reason}. Nothing was graded: without it a submission could read this machine's files and use its "
-        "network. Whoever accepts that adds --no-sandbox"
-    )
+        return "bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap; 0.8 or later)"
+    smallest = ["bwrap", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    tried = subprocess.run(smallest, capture_output=True, text=True)
+    if not tried.returncode:
+        return ""
+    return f"this system does not let bubblewrap work ({tried.stderr.strip() or tried.returncode})"
 
 
 def _shown() -> list[Path]:
@@ -100,13 +110,16 @@ def _walls(limits: Limits) -> list[str]:
     command = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--hostname", "grading"]
+    # What is empty comes first: Python may lie below it, and would be covered.
+    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(MEGABYTE), "--tmpfs", "/dev/shm"]
+    command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
     for path in _shown():
         link = path.is_symlink() and len(path.parts) == 2
         command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(MEGABYTE), "--tmpfs", "/dev/shm"]
     command += ["--remount-ro", "/dev"]
-    command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
-    command += ["--clearenv", *(word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair))]
+    # The package is found in there as it was here, installed or not.
+    inside = {**ENVIRONMENT, "PYTHONPATH": str(Path(attncourse.__file__).parents[1])}
+    command += ["--clearenv", *(word for pair in inside.items() for word in ("--setenv", *pair))]
     return [str(word) for word in command]
 
 
