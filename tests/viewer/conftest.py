@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -37,3 +38,13 @@ def published(monkeypatch) -> list[dict]:
         "attncourse.viewer.publish.display", lambda bundle: contents.append(bundle._repr_mimebundle_())
     )
     return contents
+
+
+@pytest.fixture(scope="session")
+def data_of():
+    """The data that a view, or its HTML, hands to its script."""
+    def data_of(view) -> dict:
+        html = view if isinstance(view, str) else view._repr_html_()
+        return json.loads(re.search(r'<script type="application/json">(.*?)</script>', html, re.S)[1])
+
+    return data_of

@@ -1,7 +1,6 @@
 """Explorers: the reader's input goes through the package, and a page without a kernel shows one sentence."""
 
 import base64
-import json
 import re
 import subprocess
 import sys
@@ -478,17 +477,13 @@ def test_a_picture_that_cannot_start_is_refused(start, systems, message):
         scene_explorer(pictured, ["two"], systems, start=start)
 
 
-def data_of(html: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', html, re.S)[1])
-
-
 def bright(data: dict) -> dict[tuple[int, int], int]:
     """The pixels of the image shown that are not black, by (row, column)."""
     pixels = base64.b64decode(data["image"]["bytes"])
     return {divmod(i, data["image"]["width"]): byte for i, byte in enumerate(pixels) if byte}
 
 
-def test_an_image_is_pushed_and_the_model_looks_again(explore):
+def test_an_image_is_pushed_and_the_model_looks_again(data_of, explore):
     """A slider that moves the picture, and not what the model sees, would explore nothing."""
     images = torch.cat([SPOT, SPOT.flip(-1, -2)])
     _, box = explore(patch_explorer, PatchModel(), images, [0, 3])
@@ -510,7 +505,7 @@ def test_an_image_is_pushed_and_the_model_looks_again(explore):
     assert images[1].sum() == 1 and SPOT[0, 0, 0, 1] == 1, "the reader's images stay as they were"
 
 
-def test_the_layer_and_the_head_are_chosen(explore):
+def test_the_layer_and_the_head_are_chosen(data_of, explore):
     _, box = explore(patch_explorer, PatchModel(), SPOT, [0])
     *_, layer, head, _ = box.children
     maps = PatchModel().attention_maps
@@ -528,7 +523,7 @@ def test_the_layer_and_the_head_are_chosen(explore):
     assert "Layer 1, head: 2" in html_of(box)
 
 
-def test_a_thing_is_moved_through_a_scene(explore):
+def test_a_thing_is_moved_through_a_scene(data_of, explore):
     _, box = explore(detection_explorer, BoxModel(), SCENES, ["cat", "dog"], {"dot": DOT})
     scene, thing, across, down, threshold, _ = box.children
     shown = data_of(html_of(box))
