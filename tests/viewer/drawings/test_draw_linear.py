@@ -1,12 +1,9 @@
 """The drawing of chapter 11: two orders of one product, to scale, with the right shapes side by side."""
 
-from itertools import combinations
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.linear import D, N, matches_first, sums_first
-from attncourse.viewer.plots.figure import figure_html
 
 BOTH = pytest.mark.parametrize("draw", [matches_first, sums_first])
 
@@ -34,22 +31,3 @@ def test_what_lies_between_is_a_square_of_n_or_of_d():
 
 def test_both_end_in_the_same_contexts():
     assert products(matches_first())[0][-1] == products(sums_first())[0][-1] == (N, D)
-
-
-@BOTH
-def test_nothing_collides_and_nothing_leaves_the_picture(draw):
-    figure = draw()
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    texts = [(text.get_text(), text.get_window_extent(canvas.renderer)) for text in figure.axes[0].texts]
-    frame = figure.bbox
-    for text, box in texts:
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1, text
-    for (first, a), (second, b) in combinations(texts, 2):
-        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
-
-
-@BOTH
-def test_drawn_twice_the_bytes_are_equal(draw):
-    first = figure_html(draw(), "alt")
-    assert first == figure_html(draw(), "alt") and len(first) < 250_000

@@ -1,6 +1,5 @@
 """The drawing of chapter 05: three lanes over one source, whose weights are those of the package."""
 
-from itertools import combinations
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from attncourse.viewer.drawings.local import (
     TIME,
     global_and_local,
 )
-from attncourse.viewer.plots.figure import figure_html
 
 
 @pytest.fixture
@@ -52,19 +50,3 @@ def test_the_sum_and_the_time_are_true(words):
     said = [text for text, _ in words]
     assert any("sums to 0.82" in text for text in said), "the row of local-p, as printed, sums to 0.82"
     assert TARGET.split()[TIME] == "maison" and any("maison" in text and "$t = 6$" in text for text in said)
-
-
-def test_nothing_collides_and_nothing_leaves_the_picture(words):
-    frame = global_and_local().bbox
-    for text, box in words:
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1, (
-            f"{text!r} is cut off"
-        )
-    for (first, a), (second, b) in combinations(words, 2):
-        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
-
-
-def test_drawn_twice_the_bytes_are_equal():
-    first = figure_html(global_and_local(), "alt")
-    assert first == figure_html(global_and_local(), "alt")
-    assert len(first) < 250_000

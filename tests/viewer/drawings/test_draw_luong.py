@@ -1,13 +1,11 @@
 """The two systems on one plan: each in its own order, what is shared in the same place, nothing colliding."""
 
 from functools import cache
-from itertools import combinations
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.luong import bahdanau_step, luong_step
-from attncourse.viewer.plots.figure import figure_html
 
 ORDER = {
     bahdanau_step: ["score: the old", "softmax", "context", "new state", "word"],
@@ -54,20 +52,3 @@ def test_what_both_do_stands_in_the_same_place():
                        (r"$\alpha_{32}$", "$a_{32}$"), ("$s_3$", r"$\tilde{h}_3$"), ("$s_2$", "$h_2$")]:
         one, other = place(bahdanau_step, name), place(luong_step, twin)
         assert one == pytest.approx(other, abs=4), f"{name} and {twin} moved apart"
-
-
-@pytest.mark.parametrize("draw", ORDER)
-def test_nothing_collides_and_nothing_leaves_the_picture(draw):
-    found, frame = drawn(draw)
-    for text, box in found:
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1, f"{text!r} is cut off at a side"
-        assert frame.y0 <= box.y0 and box.y1 <= frame.y1, f"{text!r} is cut off above or below"
-    for (first, a), (second, b) in combinations(found, 2):
-        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
-
-
-@pytest.mark.parametrize("draw", ORDER)
-def test_drawn_twice_the_bytes_are_equal(draw):
-    first = figure_html(draw(), "One step")
-    assert first == figure_html(draw(), "One step")
-    assert len(first) < 250_000

@@ -1,13 +1,11 @@
 """One head and several: the steps in their order, the two pictures on one plan, nothing colliding."""
 
 from functools import cache
-from itertools import combinations
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attncourse.viewer.drawings.multi_head import one_head, several_heads
-from attncourse.viewer.plots.figure import figure_html
 
 ORDER = {
     one_head: ["project", "score", "hide", "context: "],
@@ -57,20 +55,3 @@ def test_the_two_pictures_stand_level():
         low, high = (next(box.y0 for text, box in drawn(draw)[0] if text == name)
                      for draw, name in [(one_head, one), (several_heads, other)])
         assert low == pytest.approx(high, abs=3)
-
-
-@pytest.mark.parametrize("draw", ORDER)
-def test_nothing_collides_and_nothing_leaves_the_picture(draw):
-    found, frame = drawn(draw)
-    for text, box in found:
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1, f"{text!r} is cut off at a side"
-        assert frame.y0 <= box.y0 and box.y1 <= frame.y1, f"{text!r} is cut off above or below"
-    for (first, a), (second, b) in combinations(found, 2):
-        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
-
-
-@pytest.mark.parametrize("draw", ORDER)
-def test_drawn_twice_the_bytes_are_equal(draw):
-    first = figure_html(draw(), "Heads")
-    assert first == figure_html(draw(), "Heads")
-    assert len(first) < 250_000

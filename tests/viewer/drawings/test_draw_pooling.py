@@ -1,6 +1,5 @@
 """The drawing of chapter 06: a learned query beside self-attention; the weights follow from the scores."""
 
-from itertools import combinations
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from attncourse.viewer.drawings.pooling import (
     attention_pooling,
     self_attention,
 )
-from attncourse.viewer.plots.figure import figure_html
 
 DRAWINGS = {"pooling": (attention_pooling, POOLING_SCORES), "self": (self_attention, SELF_SCORES)}
 
@@ -49,21 +47,3 @@ def test_as_many_vectors_come_out_as_went_in():
     names = [text.get_text() for text in self_attention().axes[0].texts]
     assert [name for name in names if name.startswith("$y")] == [f"$y_{i}$" for i in range(1, len(WORDS) + 1)]
     assert sum(text.get_text() == "$s$" for text in attention_pooling().axes[0].texts) == 1
-
-
-def test_nothing_collides_and_nothing_leaves_the_picture(drawn):
-    figure, _, texts = drawn
-    frame = figure.bbox
-    for text, box in texts:
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1, (
-            f"{text!r} is cut off"
-        )
-    for (first, a), (second, b) in combinations(texts, 2):
-        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
-
-
-@pytest.mark.parametrize("draw", [attention_pooling, self_attention])
-def test_drawn_twice_the_bytes_are_equal(draw):
-    first = figure_html(draw(), "alt")
-    assert first == figure_html(draw(), "alt")
-    assert len(first) < 250_000

@@ -1,26 +1,10 @@
 """The views' JavaScript, run in node, gives the package's numbers."""
 
-import json
-import shutil
-import subprocess
-
 import pytest
 import torch
 
 from attncourse.attention import DotScore, LocalAttention, attend, masked_softmax
-from attncourse.viewer.views.component import asset
 from attncourse.viewer.views.weigh.view import SCORES
-
-node = shutil.which("node")
-pytestmark = pytest.mark.skipif(node is None, reason="the views' mathematics needs node to be tested")
-
-
-def in_node(expression: str, **values):
-    """The value of a JavaScript expression over `attentionMath` and the given values."""
-    names = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
-    program = f"{asset('attention_math.js')}\n{names}console.log(JSON.stringify({expression}))"
-    done = subprocess.run([node, "-e", program], capture_output=True, text=True, check=True, timeout=60)
-    return json.loads(done.stdout)
 
 
 def close(found, expected):
@@ -28,7 +12,7 @@ def close(found, expected):
 
 
 @pytest.mark.parametrize("temperature", [0.125, 0.5, 1.0, 3.0, 8.0])
-def test_softmax_with_temperature_and_mask(temperature):
+def test_softmax_with_temperature_and_mask(in_node, temperature):
     torch.manual_seed(0)
     scores = 5 * torch.randn(40, 7, dtype=torch.float64)
     visible = torch.rand(40, 7) > 0.4
@@ -40,13 +24,13 @@ def test_softmax_with_temperature_and_mask(temperature):
                for weight, here in zip(row, seen, strict=True) if not here), "hidden is exactly 0"
 
 
-def test_huge_scores_do_not_overflow():
+def test_huge_scores_do_not_overflow(in_node):
     close(in_node("attentionMath.softmax([1000, 999, -1000])"),
           torch.tensor([1000.0, 999, -1000], dtype=torch.float64).softmax(-1))
 
 
 @pytest.mark.parametrize("temperature", [0.25, 2.0])
-def test_weights_at_another_temperature(temperature):
+def test_weights_at_another_temperature(in_node, temperature):
     """softmax(log w / T) equals softmax(s / T): the constant that log loses, the softmax does not see."""
     torch.manual_seed(1)
     scores = torch.randn(20, 6, dtype=torch.float64)
@@ -58,17 +42,17 @@ def test_weights_at_another_temperature(temperature):
     assert all(row[4] == 0 for row in found)
 
 
-def test_temperature_one_is_what_was_given():
+def test_temperature_one_is_what_was_given(in_node):
     weights = [0.1, 0.2, 0.7, 0.0]
     assert in_node("attentionMath.atTemperature(weights, 1)", weights=weights) == weights
 
 
-def test_a_row_of_zeros_stays_zeros():
+def test_a_row_of_zeros_stays_zeros(in_node):
     assert in_node("attentionMath.atTemperature([0, 0], 3)") == [0, 0]
 
 
 @pytest.mark.parametrize("kind", SCORES)
-def test_scores_and_weighted_sum(kind):
+def test_scores_and_weighted_sum(in_node, kind):
     torch.manual_seed(2)
     query, keys, values = (torch.randn(n, 2, dtype=torch.float64) for n in (1, 5, 5))
     keys[0] = 0
@@ -82,7 +66,7 @@ def test_scores_and_weighted_sum(kind):
 
 @pytest.mark.parametrize("gaussian", ["none", "outside", "inside"])
 @pytest.mark.parametrize("half_width", [1, 2, 5])
-def test_local_attention(gaussian, half_width):
+def test_local_attention(in_node, gaussian, half_width):
     """Whole and broken centres, at both ends, and off the source altogether."""
     torch.manual_seed(3)
     centres = torch.tensor([0.0, 0.4, 2.0, 2.5, 5.9, 6.0, 7.0, 13.0], dtype=torch.float64)

@@ -1,6 +1,5 @@
 """AttentionView as HTML: the same bytes every time, nothing escapes, nothing is asked of the network."""
 
-import json
 import re
 
 import pytest
@@ -10,11 +9,6 @@ from attncourse.viewer import AttentionView
 
 WEIGHTS = [[0.7, 0.2, 0.1], [0.0, 0.0, 0.0]]
 QUERIES, KEYS = ["le", "chat"], ["the", "black", "cat"]
-
-
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
 
 
 def test_the_same_data_give_the_same_bytes():
@@ -29,13 +23,13 @@ def test_other_data_have_another_id():
 
 @pytest.mark.parametrize("make", [torch.tensor, lambda w: w, lambda w: torch.tensor(w).half(),
                                   lambda w: torch.tensor(w).requires_grad_()])
-def test_lists_and_tensors_of_any_kind_are_taken(make):
+def test_lists_and_tensors_of_any_kind_are_taken(data_of, make):
     weights = data_of(AttentionView(make(WEIGHTS), QUERIES, KEYS))["weights"]
     assert torch.tensor(weights) == pytest.approx(torch.tensor([WEIGHTS]), abs=1e-3)
 
 
 @pytest.mark.parametrize("token", ["<script>alert(1)</script>", "</script><b>", "<!--", '"&', "猫", "\u2028"])
-def test_no_token_can_end_the_script_or_become_markup(token):
+def test_no_token_can_end_the_script_or_become_markup(data_of, token):
     html = AttentionView([[1.0]], [token], [token], title=token)._repr_html_()
     assert data_of(AttentionView([[1.0]], [token], [token]))["queries"] == [token]
     assert html.count("</script>") == 2 and html.count("<script") == 2, "one element of data, one of code"
@@ -59,13 +53,13 @@ def test_repr_has_no_address():
     assert repr(AttentionView(WEIGHTS, QUERIES, KEYS)) == "AttentionView(1 head, 2 queries, 3 keys)"
 
 
-def test_scores_keep_their_hidden_places():
+def test_scores_keep_their_hidden_places(data_of):
     scores = torch.tensor([[2.0, 1.0, -torch.inf]])
     data = data_of(AttentionView(scores.softmax(-1), ["q"], KEYS, scores=scores))
     assert data["scores"] == [[[2.0, 1.0, None]]]
 
 
-def test_partial_rows_are_shown_as_such():
+def test_partial_rows_are_shown_as_such(data_of):
     """Local attention as printed: rows sum to less than 1. To scale them up in silence would hide it."""
     view = AttentionView([[0.5, 0.2, 0.0], [0.0, 0.0, 0.0]], QUERIES, KEYS, partial=True)
     assert data_of(view)["partial"] is True and data_of(view)["weights"] == [[[0.5, 0.2, 0], [0, 0, 0]]]

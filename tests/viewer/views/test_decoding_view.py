@@ -1,6 +1,5 @@
 """DecodingView as HTML, the table it leaves to readers without scripts, and what it refuses."""
 
-import json
 import re
 
 import pytest
@@ -17,18 +16,13 @@ STEPS = [
 VIEW = DecodingView(SOURCE, STEPS, title="Word by word")
 
 
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
-
-
-def test_each_chosen_word_goes_in_at_the_next_step():
+def test_each_chosen_word_goes_in_at_the_next_step(data_of):
     """Shifted by one, the view would say that a word is read before it is written."""
     assert data_of(VIEW)["target"] == ["<s>", "le", "chat", "</s>"]
     assert data_of(DecodingView(SOURCE, STEPS[:1], start="[start]"))["target"] == ["[start]", "le"]
 
 
-def test_the_candidates_are_ordered_and_the_weights_are_those_given():
+def test_the_candidates_are_ordered_and_the_weights_are_those_given(data_of):
     first, second, third = data_of(VIEW)["steps"]
     assert second["candidates"] == [["chat", 0.6], ["chien", 0.3]]
     assert first["source"] == pytest.approx([0.8, 0.1, 0.1]) and second["target"] == [0.4, 0.6]

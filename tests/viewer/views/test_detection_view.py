@@ -1,6 +1,5 @@
 """DetectionView as HTML: boxes, classes and weights arrive in their places, and errors name the argument."""
 
-import json
 import re
 
 import pytest
@@ -24,11 +23,6 @@ def view(**change):
                          given.pop("probabilities"), given.pop("query_weights", None), **given)
 
 
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
-
-
 def test_shares_become_pixels_with_rows_first():
     """x before y, width taken for height, or a corner for the middle, puts every box elsewhere."""
     shares = torch.tensor([[0.5, 0.5, 1.0, 1.0], [0.25, 0.75, 0.5, 0.25]])
@@ -39,7 +33,7 @@ def test_shares_become_pixels_with_rows_first():
     assert pixel_boxes(torch.zeros(0, 4), torch.zeros(3, 3)).shape == (0, 4)
 
 
-def test_boxes_and_probabilities_arrive_query_by_query():
+def test_boxes_and_probabilities_arrive_query_by_query(data_of):
     data = data_of(view(true_boxes=[[0, 0, 2, 3]], true_labels=[1], threshold=0.25, title="t"))
     assert data["boxes"] == BOXES, "a query may point outside the image"
     assert data["classes"] == CLASSES
@@ -48,7 +42,7 @@ def test_boxes_and_probabilities_arrive_query_by_query():
     assert data["threshold"] == 0.25 and data["maps"] == [] and data["encoder"] is None
 
 
-def test_one_map_or_several_by_name():
+def test_one_map_or_several_by_name(data_of):
     [one] = data_of(view(query_weights=LOOKS))["maps"]
     assert one == {"name": "", "grid": [2, 3], "weights": packed_weights(LOOKS)}
     named = {"layer 1": LOOKS.flip(0), "layer 2": LOOKS}
@@ -56,7 +50,7 @@ def test_one_map_or_several_by_name():
     assert data_of(view(query_weights=named))["maps"][1]["weights"] == one["weights"]
 
 
-def test_the_encoder_s_cells_are_shown_as_patches_are():
+def test_the_encoder_s_cells_are_shown_as_patches_are(data_of):
     """Its grid is that of the queries' weights; without these, squares that fill the image."""
     encoder = data_of(view(query_weights=LOOKS, encoder_weights=ENCODER))["encoder"]
     shown = data_of(PatchView(IMAGE, ENCODER[None, None], class_token=False))
@@ -73,7 +67,7 @@ def test_the_same_data_give_the_same_bytes():
     assert first == second
 
 
-def test_what_the_model_gives_is_taken_as_it_is():
+def test_what_the_model_gives_is_taken_as_it_is(data_of):
     """Half precision, gradients, and boxes on whatever device: no reader should have to detach."""
     given = {"boxes": torch.tensor(BOXES).half().requires_grad_(), "probabilities": PROBABILITIES.half(),
              "query_weights": LOOKS.requires_grad_()}

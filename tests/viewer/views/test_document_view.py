@@ -1,6 +1,5 @@
 """DocumentView as HTML, the table it leaves to readers without scripts, and what it asks of its weights."""
 
-import json
 import re
 
 import pytest
@@ -12,11 +11,6 @@ WORDS = [["the", "plot"], ["it", "is", "dull"]]
 WITHIN, SENTENCES = [[0.5, 0.5], [0.1, 0.1, 0.8]], [0.25, 0.75]
 
 
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
-
-
 def test_the_same_data_give_the_same_bytes():
     first, second = (DocumentView(WORDS, WITHIN, SENTENCES)._repr_html_() for _ in range(2))
     assert first == second
@@ -26,24 +20,24 @@ def test_repr_has_no_address():
     assert repr(DocumentView(WORDS, WITHIN, SENTENCES)) == "DocumentView(2 sentences, 5 words)"
 
 
-def test_padding_is_dropped():
+def test_padding_is_dropped(data_of):
     """The weights of a batch, as a model returns them: rows as long as the longest, and empty sentences."""
     padded = torch.tensor([[0.5, 0.5, 0.0], [0.1, 0.1, 0.8], [0.0, 0.0, 0.0]], requires_grad=True)
     plain = data_of(DocumentView(WORDS, WITHIN, SENTENCES))
     assert data_of(DocumentView(WORDS, padded, torch.tensor([0.25, 0.75, 0.0]))) == plain
 
 
-def test_weights_over_all_words_are_split_by_sentence():
+def test_weights_over_all_words_are_split_by_sentence(data_of):
     """One softmax over the document: a sentence weighs what its words weigh, and the product is as before."""
     over_all = [[0.05, 0.05], [0.1, 0.2, 0.6]]
     data = data_of(DocumentView(WORDS, over_all))
     assert data["sentenceWeights"] == pytest.approx([0.1, 0.9])
     assert data["wordWeights"][0] == pytest.approx([0.5, 0.5])
     for row, weight, whole in zip(data["wordWeights"], data["sentenceWeights"], over_all, strict=True):
-        assert [w * weight for w in row] == pytest.approx(whole, abs=1e-5)
+        assert [w * weight for w in row] == pytest.approx(whole, abs=1e-4)
 
 
-def test_a_sentence_without_weight_divides_nothing_by_zero():
+def test_a_sentence_without_weight_divides_nothing_by_zero(data_of):
     data = data_of(DocumentView(WORDS, [[0.0, 0.0], [0.2, 0.2, 0.6]]))
     assert data["wordWeights"][0] == [0, 0] and data["sentenceWeights"] == [0, 1]
 

@@ -1,7 +1,6 @@
 """ImageAttentionView and its printed counterpart: the pixels arrive whole, and errors say where."""
 
 import base64
-import json
 import re
 
 import matplotlib.image
@@ -19,12 +18,7 @@ WEIGHTS = torch.tensor([[[0.1, 0.2], [0.3, 0.4]], [[1.0, 0.0], [0.0, 0.0]]])
 BOXES = [None, (0, 1, 2, 4)]
 
 
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
-
-
-def test_the_pixels_arrive_row_by_row():
+def test_the_pixels_arrive_row_by_row(data_of):
     """Columns before rows, or a colour picture by channel, would show a scrambled picture."""
     grey = data_of(ImageAttentionView(IMAGE, WORDS, WEIGHTS))["image"]
     assert (grey["height"], grey["width"], grey["channels"]) == (2, 4, 1)
@@ -43,7 +37,7 @@ def test_an_image_is_taken_in_any_usual_form(given):
     assert (checked_image(given).int() - checked_image(IMAGE).int()).abs().max() <= 1
 
 
-def test_flat_places_are_read_row_by_row():
+def test_flat_places_are_read_row_by_row(data_of):
     """(words, places) with the rows and columns exchanged points at the wrong side of the picture."""
     flat = data_of(ImageAttentionView(IMAGE, WORDS, WEIGHTS.flatten(1)))
     assert flat == data_of(ImageAttentionView(IMAGE, WORDS, WEIGHTS))

@@ -1,7 +1,6 @@
 """PatchView as HTML: every weight arrives in its place, a page stays small, errors say what does not fit."""
 
 import base64
-import json
 import re
 
 import numpy as np
@@ -23,24 +22,19 @@ def weights(layers=2, heads=3, tokens=5, seed=0):
 MAPS = weights()
 
 
-def data_of(view) -> dict:
-    found = re.search(r'<script type="application/json">(.*?)</script>', view._repr_html_(), re.S)
-    return json.loads(found[1])
-
-
 def unpacked(text: str) -> torch.Tensor:
     steps = np.frombuffer(base64.b64decode(text), dtype="<u2").astype("float64")
     return torch.from_numpy(steps) / 65535
 
 
-def test_every_weight_arrives_in_its_place():
+def test_every_weight_arrives_in_its_place(data_of):
     """Layers and heads exchanged, or queries and keys, would show one patch under another's name."""
     data = data_of(PatchView(IMAGE, MAPS))
     assert (data["layers"], data["heads"], data["grid"], data["classToken"]) == (2, 3, [2, 2], True)
     assert unpacked(data["weights"]).view(2, 3, 5, 5) == pytest.approx(MAPS, abs=1e-5)
 
 
-def test_the_pixels_arrive_row_by_row():
+def test_the_pixels_arrive_row_by_row(data_of):
     image = data_of(PatchView(IMAGE, MAPS))["image"]
     assert (image["height"], image["width"], image["channels"]) == (4, 4, 1)
     assert list(base64.b64decode(image["bytes"])) == (IMAGE * 255).round().flatten().tolist()
@@ -61,7 +55,7 @@ def test_square_patches_fill_an_image_in_one_way_or_not_at_all(places, height, w
     assert square_grid(places, torch.zeros(height, width)) == grid
 
 
-def test_without_a_class_token_every_token_is_a_patch():
+def test_without_a_class_token_every_token_is_a_patch(data_of):
     view = PatchView(IMAGE, weights(tokens=4), class_token=False)
     assert data_of(view)["grid"] == [2, 2] and not data_of(view)["classToken"]
     assert repr(view) == "PatchView(2 by 2 patches, 2 layers of 3 heads)"
@@ -69,7 +63,7 @@ def test_without_a_class_token_every_token_is_a_patch():
 
 
 @pytest.mark.parametrize("make", [torch.Tensor.tolist, torch.Tensor.half, torch.Tensor.requires_grad_])
-def test_lists_and_tensors_of_any_kind_are_taken(make):
+def test_lists_and_tensors_of_any_kind_are_taken(data_of, make):
     found = unpacked(data_of(PatchView(IMAGE, make(weights())))["weights"])
     assert found.view_as(MAPS) == pytest.approx(MAPS, abs=2e-3)
 

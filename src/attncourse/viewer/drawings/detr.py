@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, labelled, numbered
+from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, labelled, numbered, page, plus
 from attncourse.viewer.style import INK, MECHANISMS, figure_style
 
 BLUE, ORANGE = MECHANISMS["additive attention"].colour, MECHANISMS["fixed context"].colour
@@ -28,9 +28,7 @@ def detr() -> Figure:
     1 the features of the CNN, 2 positions, 3 encoder, 4 decoder over learned object queries, 5 two heads.
     """
     with figure_style():
-        figure = Figure(figsize=(7.2, 5.0))
-        axes = figure.add_subplot(xlim=(0, 14.4), ylim=(-3.3, 6.7), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.2, 5.0), (0, 14.4), (-3.3, 6.7))
         _features(axes)
         _transformer(axes)
         _answers(axes)
@@ -60,15 +58,14 @@ def _features(axes: Axes) -> None:
             axes.add_patch(Rectangle(corner, side, side, facecolor="#e4eef6", edgecolor=BLUE, linewidth=0.9))
     axes.text(CELLS, MIDDLE + 1.1, "cells", ha="center", va="center", fontsize=10.5)
     badge(axes, 1, CNN, MIDDLE + 0.95)
-    y, plus = 1.75, CELLS + 1.1
-    axes.add_patch(Circle((plus, MIDDLE), 0.22, facecolor="white", edgecolor=INK, zorder=2))
-    axes.text(plus, MIDDLE, "+", ha="center", va="center_baseline", fontsize=13, zorder=3)
-    axes.plot([CELLS + 0.76, plus - 0.22], [MIDDLE] * 2, color=GREY, linestyle="-", linewidth=1.2, zorder=1)
-    arrow(axes, (plus + 0.22, MIDDLE), (ENCODER - 0.91, MIDDLE))
-    _waves(axes, plus, y)
-    arrow(axes, (plus, y + 0.41), (plus, MIDDLE - 0.23))
-    axes.text(plus - 0.6, y, "positions", ha="right", va="center", fontsize=10.5)
-    badge(axes, 2, plus - 0.5, MIDDLE - 1.15)
+    y, joint = 1.75, CELLS + 1.1
+    plus(axes, joint, MIDDLE)
+    axes.plot([CELLS + 0.76, joint - 0.22], [MIDDLE] * 2, color=GREY, linestyle="-", linewidth=1.2, zorder=1)
+    arrow(axes, (joint + 0.22, MIDDLE), (ENCODER - 0.91, MIDDLE))
+    _waves(axes, joint, y)
+    arrow(axes, (joint, y + 0.41), (joint, MIDDLE - 0.23))
+    axes.text(joint - 0.6, y, "positions", ha="right", va="center", fontsize=10.5)
+    badge(axes, 2, joint - 0.5, MIDDLE - 1.15)
 
 
 def _waves(axes: Axes, x: float, y: float) -> None:
@@ -109,9 +106,7 @@ def _answers(axes: Axes) -> None:
 def bipartite_matching() -> Figure:
     """Answers and objects in pairs of the lowest cost (Carion et al. 2020, eq. 1); the rest: no object."""
     with figure_style():
-        figure = Figure(figsize=(7.2, 3.7))
-        axes = figure.add_subplot(xlim=(0, 14.4), ylim=(0, 7.4), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.2, 3.7), (0, 14.4), (0, 7.4))
         heights = [5.55 - 1.25 * i for i in range(len(COSTS))]
         _costs(axes, heights)
         left, right = 8.4, 12.6

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attncourse.viewer.drawings.pieces import GREY, badge, numbered
+from attncourse.viewer.drawings.pieces import GREY, badge, heading, numbered, page
 from attncourse.viewer.style import INK, MECHANISMS, figure_style, text_colour
 
 N, D = 2.3, 0.62                    # how long n and d are drawn
@@ -38,10 +38,8 @@ def sums_first() -> Figure:
 
 def _drawing(title: str, colour: str, between: Matrix, first, second, steps: list[str]) -> Figure:
     with figure_style():
-        figure = Figure(figsize=(4.7, 4.7))
-        axes = figure.add_subplot(xlim=(0, 8.8), ylim=(0.6, 9.4), aspect="equal")
-        axes.axis("off")
-        axes.text(0.05, 9.1, title, va="center", fontsize=13, fontweight="bold", color=text_colour(colour))
+        figure, axes = page((4.7, 4.7), (0, 8.8), (0.6, 9.4))
+        heading(axes, 9.1, title, colour=text_colour(colour))
         for number, (y, product) in enumerate(((FIRST, first), (SECOND, second)), start=1):
             badge(axes, number, 0.37, y)
             left = START

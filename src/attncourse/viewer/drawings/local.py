@@ -3,12 +3,11 @@
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from attncourse.viewer.drawings.pieces import GREY
-from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
+from attncourse.viewer.drawings.pieces import GREY, page, weight
+from attncourse.viewer.style import MECHANISMS, figure_style, text_colour
 
 SOURCE = ["the", "house", "is", "loved", "by", "a", "quiet", "green", "teacher"]
 TARGET = "un professeur vert calme aime la maison"
@@ -25,14 +24,12 @@ def global_and_local() -> Figure:
     The band is the window, the triangle its centre. Over local-p runs the Gaussian, sigma = D / 2.
     """
     with figure_style():
-        figure = Figure(figsize=(7.6, 4.9))
-        axes = figure.add_subplot(xlim=(0, 14.3), ylim=(0, 9.2), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.6, 4.9), (0, 14.3), (0, 9.2))
         everything, near = range(len(SOURCE)), _window(TIME)
         _lane(axes, 7.5, "global", _softmax(everything), "9 scores, however\nfar the word is")
         _lane(axes, 5.6, "local-m", _softmax(near), "5 scores;\n“house” is out\nof sight", centre=TIME,
               says="$p_t = t = 6$")
-        bent = {j: weight * _gaussian(j) for j, weight in _softmax(_window(PREDICTED)).items()}
+        bent = {j: share * _gaussian(j) for j, share in _softmax(_window(PREDICTED)).items()}
         note = f"4 scores, bent by\na Gaussian; now\nthe row sums to {sum(bent.values()):.2f}"
         _lane(axes, 2.4, "local-p", bent, note, centre=PREDICTED, says="$p_t = 1.3$, predicted from $h_t$")
         _curve(axes, 2.98)
@@ -66,10 +63,7 @@ def _lane(axes: Axes, y: float, name: str, weights: dict, note: str, *, centre=N
         if j not in weights:
             axes.add_patch(Circle((LEFT + j, y), 0.06, facecolor=GREY, linewidth=0))
             continue
-        face = to_hex(WEIGHTS(weights[j]))
-        axes.add_patch(Circle((LEFT + j, y), 0.4, facecolor=face, edgecolor=INK, linewidth=1))
-        axes.text(LEFT + j, y, f"{weights[j]:.2f}".lstrip("0"), ha="center", va="center", fontsize=9.5,
-                  color="white" if weights[j] > 0.45 else INK)
+        weight(axes, LEFT + j, y, weights[j], f"{weights[j]:.2f}".lstrip("0"), radius=0.4, size=9.5)
     if centre is not None:
         axes.plot(LEFT + centre, y - 0.75, marker="^", markersize=9, color=text_colour(colour), linewidth=0)
         axes.text(LEFT + centre + 0.35, y - 0.95, says, va="center", fontsize=10.5)

@@ -7,12 +7,10 @@ joins the context to the decoder stands at the top in both. The numbers give the
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
-from attncourse.viewer.drawings.pieces import GREY, arrow, badge, labelled, numbered
-from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
+from attncourse.viewer.drawings.pieces import GREY, arrow, badge, heading, labelled, numbered, page, weight
+from attncourse.viewer.style import INK, MECHANISMS, figure_style, text_colour
 
 FEED = MECHANISMS["fixed context"].colour  # the one dashed way, in a colour of its own
 SOURCE = ["the", "black", "cat"]
@@ -106,11 +104,8 @@ def luong_step() -> Figure:
 
 def _page(title: str, message: str, colour: str) -> tuple[Figure, Axes]:
     """An empty panel with its heading, a bed for the encoder, and the source words."""
-    figure = Figure(figsize=(4.7, 7.5))
-    axes = figure.add_subplot(xlim=(0, 8.6), ylim=(-1.2, 12.6), aspect="equal")
-    axes.axis("off")
-    axes.text(0.05, 12.25, title, va="center", fontsize=13, fontweight="bold", color=text_colour(colour))
-    axes.text(8.55, 12.25, message, va="center", ha="right", fontsize=11.5)
+    figure, axes = page((4.7, 7.5), (0, 8.6), (-1.2, 12.6))
+    heading(axes, 12.25, title, message, colour=text_colour(colour))
     axes.axhspan(3.95, 6.95, xmin=0.08, xmax=0.565, color="#000000", alpha=0.045, linewidth=0)
     for x, text in zip(COLUMNS, SOURCE, strict=True):
         _word(axes, x, WORDS, text)
@@ -132,10 +127,8 @@ def _attend(axes: Axes, colour: str, name: str, step: str, *, asked_from: float)
         arrow(axes, (x - 0.2, LINE), (x - 0.2, SCORES - 0.28), colour=colour, wide=2.0)
         labelled(axes, x, SCORES, 1.0, 0.52, "score", size=9.5)
         arrow(axes, (x, SCORES + 0.27), (x, WEIGHT - 0.37))
-        axes.add_patch(Circle((x, WEIGHT), 0.36, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK))
         symbol = r"\alpha" if index == "i" else "a"
-        axes.text(x, WEIGHT, f"${symbol}_{{{number}{j}}}$", ha="center", va="center", fontsize=11,
-                  color="white" if shade > 0.45 else INK)
+        weight(axes, x, WEIGHT, shade, f"${symbol}_{{{number}{j}}}$", radius=0.36)
         arrow(axes, (x, WEIGHT + 0.38), (middle + 0.16 * (x - middle), JOIN - 0.28), wide=0.6 + 4 * shade)
     labelled(axes, middle, JOIN, 0.95, 0.54, f"$c_{number}$", edge=colour)
     arrow(axes, (middle + 0.5, JOIN), (NOW - 0.5, JOIN), colour=colour, wide=2.0)

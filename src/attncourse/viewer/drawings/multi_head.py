@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attncourse.viewer.drawings.pieces import GREY, arrow, badge, labelled, numbered
+from attncourse.viewer.drawings.pieces import GREY, arrow, badge, heading, labelled, numbered, page
 from attncourse.viewer.style import MECHANISMS, WEIGHTS, figure_style
 
 _box = partial(labelled, size=14)
@@ -107,13 +107,9 @@ def several_heads() -> Figure:
 
 
 def _page(title: str, message: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(4.7, 7.4))
-    axes = figure.add_subplot(xlim=(0, 8.6), ylim=(-0.1, 13.45), aspect="equal")
-    axes.axis("off")
-    axes.text(0.05, 13.2, title, va="center", fontsize=13, fontweight="bold")
-    axes.text(8.55, 13.2, message, va="center", ha="right", fontsize=11.5)
+    figure, axes = page((4.7, 7.4), (0, 8.6), (-0.1, 13.45))
+    heading(axes, 13.2, title, message)
     return figure, axes
-
 
 
 def _map(axes: Axes, x: float, y: float, rows: Sequence[int], *, side: float) -> None:

@@ -1,15 +1,50 @@
-"""The pieces that the drawings are made of: boxes, arrows, numbers in their order."""
+"""The pieces that the drawings are made of: an empty page, boxes, arrows, weights, numbers in their order."""
 
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.patheffects import withStroke
 
-from attncourse.viewer.style import INK
+from attncourse.viewer.style import INK, WEIGHTS
 
 GREY = "#6a6a6a"
 HALO = (withStroke(linewidth=3, foreground="white"),)  # no arrow runs through the words
+
+
+def page(
+    size: tuple[float, float], across: tuple[float, float], up: tuple[float, float]
+) -> tuple[Figure, Axes]:
+    """An empty sheet, `size` in inches; a unit is as long across as up, and nothing is marked."""
+    figure = Figure(figsize=size)
+    axes = figure.add_subplot(xlim=across, ylim=up, aspect="equal")
+    axes.axis("off")
+    return figure, axes
+
+
+def heading(
+    axes: Axes, y: float, title: str, message: str = "", *, right: float = 8.55, colour: str = INK
+) -> None:
+    """What is drawn, at the left; at the right what tells it from its neighbour."""
+    axes.text(0.05, y, title, va="center", fontsize=13, fontweight="bold", color=colour)
+    axes.text(right, y, message, va="center", ha="right", fontsize=11.5)
+
+
+def weight(
+    axes: Axes, x: float, y: float, shade: float, text: str, *, radius: float, size: float = 11
+) -> None:
+    """A weight as a circle, the darker the larger."""
+    axes.add_patch(Circle((x, y), radius, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK, zorder=2))
+    axes.text(x, y, text, ha="center", va="center", fontsize=size, zorder=3,
+              color="white" if shade > 0.45 else INK)
+
+
+def plus(axes: Axes, x: float, y: float) -> None:
+    """Where two vectors are added."""
+    axes.add_patch(Circle((x, y), 0.22, facecolor="white", edgecolor=INK, zorder=2))
+    axes.text(x, y, "+", ha="center", va="center_baseline", fontsize=13, zorder=3)
 
 
 def box(

@@ -6,12 +6,20 @@ at the right every word is a query, and the reading of one of them, "it", is dra
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
-from attncourse.viewer.drawings.pieces import GREY, arrow, badge, box, labelled, numbered
-from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style, text_colour
+from attncourse.viewer.drawings.pieces import (
+    GREY,
+    arrow,
+    badge,
+    box,
+    heading,
+    labelled,
+    numbered,
+    page,
+    weight,
+)
+from attncourse.viewer.style import INK, MECHANISMS, figure_style, text_colour
 
 WORDS = ["a", "film", "but", "it", "drags"]
 # Chosen for the picture: what decides a review is "drags"; what "it" must find is "film".
@@ -70,11 +78,8 @@ def self_attention() -> Figure:
 
 def _page(title: str, message: str) -> tuple[Figure, Axes]:
     """An empty panel with its heading and the words at the bottom."""
-    figure = Figure(figsize=(4.7, 5.0))
-    axes = figure.add_subplot(xlim=(0, 8.8), ylim=(0, 9.9), aspect="equal")
-    axes.axis("off")
-    axes.text(0.05, 9.5, title, va="center", fontsize=13, fontweight="bold", color=text_colour(READ))
-    axes.text(8.7, 9.5, message, va="center", ha="right", fontsize=11.5)
+    figure, axes = page((4.7, 5.0), (0, 8.8), (0, 9.9))
+    heading(axes, 9.5, title, message, right=8.7, colour=text_colour(READ))
     for x, word in zip(COLUMNS, WORDS, strict=True):
         axes.text(x, WORD, word, ha="center", va="center", fontweight="bold", fontsize=11)
         arrow(axes, (x, WORD + 0.27), (x, STATE - 0.3))
@@ -90,7 +95,7 @@ def _reading(axes: Axes, name: str, scores: list[float], *, asked_from: tuple, t
     axes.plot([min(*touched, x0), max(*touched, x0)], [LINE, LINE], color=READ, linestyle="-", linewidth=2.0,
               solid_capstyle="butt", zorder=1)
     weights = torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
-    for j, (x, score, weight) in enumerate(zip(COLUMNS, scores, weights, strict=True), start=1):
+    for j, (x, score, share) in enumerate(zip(COLUMNS, scores, weights, strict=True), start=1):
         labelled(axes, x, STATE, 0.95, 0.58, f"${name}_{j}$", edge=READ)
         arrow(axes, (x, STATE + 0.3), (x, SCORE - 0.26))
         axes.plot([x - 0.14, x - 0.14], [LINE, SCORE - 0.2], color=READ, linestyle="-", linewidth=2.0,
@@ -98,13 +103,10 @@ def _reading(axes: Axes, name: str, scores: list[float], *, asked_from: tuple, t
         box(axes, x, SCORE, 0.8, 0.5)
         axes.text(x, SCORE, f"{score:.0f}", ha="center", va="center", fontsize=11, zorder=3)
         arrow(axes, (x, SCORE + 0.26), (x, WEIGHT - 0.42))
-        axes.add_patch(Circle((x, WEIGHT), 0.4, facecolor=to_hex(WEIGHTS(weight)), edgecolor=INK, zorder=2))
-        axes.text(x, WEIGHT, f"{weight:.2f}".lstrip("0"), ha="center", va="center", fontsize=9.5, zorder=3,
-                  color="white" if weight > 0.45 else INK)
-        arrow(axes, (x, WEIGHT + 0.42), (to + 0.13 * (x - to), OUT - 0.3), colour=READ, wide=0.6 + 4 * weight)
+        weight(axes, x, WEIGHT, share, f"{share:.2f}".lstrip("0"), radius=0.4, size=9.5)
+        arrow(axes, (x, WEIGHT + 0.42), (to + 0.13 * (x - to), OUT - 0.3), colour=READ, wide=0.6 + 4 * share)
     for number, y in enumerate((SCORE, WEIGHT, OUT), start=1):
         badge(axes, number, COLUMNS[0] - 0.95, y)
-
 
 
 def _notes(axes: Axes, steps: list[str]) -> None:

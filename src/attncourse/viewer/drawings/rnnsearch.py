@@ -1,12 +1,10 @@
 """One decoding step of RNNsearch as a picture: what is computed from what, and in which order."""
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
-from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, box
-from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style
+from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, box, page, weight
+from attncourse.viewer.style import MECHANISMS, figure_style
 
 BLUE = MECHANISMS["additive attention"].colour
 SOURCE = ["the", "black", "cat", "sleeps"]
@@ -22,9 +20,7 @@ def rnnsearch_step() -> Figure:
     scores of the previous state with every annotation, 2 weights, 3 context, 4 new state, 5 word.
     """
     with figure_style():
-        figure = Figure(figsize=(6.1, 6.6))
-        axes = figure.add_subplot(xlim=(0, 9.45), ylim=(0, 10.2), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((6.1, 6.6), (0, 9.45), (0, 10.2))
         _encoder(axes)
         _scores_and_weights(axes)
         _decoder(axes)
@@ -62,9 +58,7 @@ def _scores_and_weights(axes: Axes) -> None:
         box(axes, x, y, 0.74, 0.6)
         axes.text(x, y, f"$e_{{3{number}}}$", ha="center", va="center", fontsize=12)
         arrow(axes, (x, y + 0.32), (x, 6.05))
-        axes.add_patch(Circle((x, 6.4), 0.33, facecolor=to_hex(WEIGHTS(shade)), edgecolor=INK, linewidth=1.0))
-        axes.text(x, 6.4, rf"$\alpha_{{3{number}}}$", ha="center", va="center", fontsize=11,
-                  color="white" if shade > 0.45 else INK)
+        weight(axes, x, 6.4, shade, rf"$\alpha_{{3{number}}}$", radius=0.33)
         arrow(axes, (x, 6.75), (MIDDLE + 0.16 * (x - MIDDLE), 7.22), wide=0.6 + 4 * shade)
     _numbered(axes, 1, 7.6, y, "score $s_2$\nwith all $h_j$")
     _numbered(axes, 2, 7.6, 6.4, "softmax:\nweights")

@@ -4,6 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from attncourse.viewer.drawings.pieces import page
 from attncourse.viewer.style import INK, MECHANISMS, figure_style, text_colour
 
 SOURCE = ("the", "red", "cat", "sleeps")
@@ -18,11 +19,7 @@ def encoder_decoder() -> Figure:
     """
     look = MECHANISMS["fixed context"]
     with figure_style():
-        figure = Figure(figsize=(7.2, 4.8))
-        axes = figure.add_subplot(aspect="equal")
-        axes.set(xlim=(-2.0, 8.75), ylim=(-1.2, 5.7))
-        axes.axis("off")
-
+        figure, axes = page((7.2, 4.8), (-2.0, 8.75), (-1.2, 5.7))
         read = [(1.0 + 2 * j, 0.0) for j in range(len(SOURCE))]
         written = [(2.0 * i, 4.2) for i in range(len(TARGET))]
         middle = (4.0, 2.1)

@@ -5,7 +5,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, box
+from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, box, page
 from attncourse.viewer.style import INK, MECHANISMS, WEIGHTS, figure_style
 
 SOFT, HARD = MECHANISMS["additive attention"].colour, MECHANISMS["hard"].colour
@@ -24,9 +24,7 @@ def show_attend_tell_step() -> Figure:
     5 word.
     """
     with figure_style():
-        figure = Figure(figsize=(7.2, 5.0))
-        axes = figure.add_subplot(xlim=(0, 14.4), ylim=(0, 10), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.2, 5.0), (0, 14.4), (0, 10))
         _encoder(axes)
         _reading(axes)
         _decoder(axes)
@@ -82,9 +80,7 @@ def _decoder(axes: Axes) -> None:
 def soft_beside_hard() -> Figure:
     """The same weights, read in two ways: every cell in proportion, or one cell drawn with them as odds."""
     with figure_style():
-        figure = Figure(figsize=(7.0, 3.0))
-        axes = figure.add_subplot(xlim=(0, 14), ylim=(0.1, 6.1), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.0, 3.0), (0, 14), (0.1, 6.1))
         _grid(axes, 0.4, 1.6, 0.75, lambda cell: to_hex(WEIGHTS(ALPHA.get(cell, ELSEWHERE))), numbers=ALPHA)
         axes.text(1.9, 5.0, "the weights $\\alpha_t$", ha="center", va="center", fontsize=11)
         for y, colour, name, what, formula in [

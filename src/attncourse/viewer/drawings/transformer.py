@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, labelled
+from attncourse.viewer.drawings.pieces import GREY, HALO, arrow, badge, heading, labelled, page, plus
 from attncourse.viewer.style import INK, MECHANISMS, figure_style
 
 _box = partial(labelled, size=10.5, spacing=1.25)
@@ -73,13 +73,9 @@ def decoder() -> Figure:
 
 
 def _page(title: str, message: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(4.7, 8.6))
-    axes = figure.add_subplot(xlim=(0, 8.6), ylim=(-0.2, 15.7), aspect="equal")
-    axes.axis("off")
-    axes.text(0.05, 15.4, title, va="center", fontsize=13, fontweight="bold")
-    axes.text(8.55, 15.4, message, va="center", ha="right", fontsize=11.5)
+    figure, axes = page((4.7, 8.6), (0, 8.6), (-0.2, 15.7))
+    heading(axes, 15.4, title, message)
     return figure, axes
-
 
 
 def _line(axes: Axes, xs: list[float], ys: list[float], colour: str = GREY, wide: float = 1.2) -> None:
@@ -92,8 +88,7 @@ def _inputs(axes: Axes, x: float, words: str) -> None:
     arrow(axes, (x, WORDS + 0.25), (x, EMBED - 0.3))
     _box(axes, x, EMBED, WIDE, 0.58, r"embedding $\times \sqrt{d}$")
     arrow(axes, (x, EMBED + 0.3), (x, PLUS - 0.23))
-    axes.add_patch(Circle((x, PLUS), 0.22, facecolor="white", edgecolor=INK, zorder=2))
-    axes.text(x, PLUS, "+", ha="center", va="center_baseline", fontsize=13, zorder=3)
+    plus(axes, x, PLUS)
     wave = [i / 20 for i in range(-20, 21)]
     axes.add_patch(Circle((x - 1.5, PLUS), 0.3, facecolor="white", edgecolor=INK, zorder=2))
     axes.plot([x - 1.5 + 0.24 * t for t in wave], [PLUS + 0.15 * math.sin(math.pi * t) for t in wave],

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attncourse.viewer.drawings.pieces import GREY, arrow, badge, box, labelled, numbered
+from attncourse.viewer.drawings.pieces import GREY, arrow, badge, box, labelled, numbered, page
 from attncourse.viewer.style import MECHANISMS, figure_style
 
 BLUE = MECHANISMS["additive attention"].colour
@@ -25,9 +25,7 @@ def vision_transformer() -> Figure:
     1 patches, 2 the linear projection, 3 the class token and the positions, 4 the encoder, 5 the head.
     """
     with figure_style():
-        figure = Figure(figsize=(7.2, 6.6))
-        axes = figure.add_subplot(xlim=(0, 14.4), ylim=(-3.1, 10.1), aspect="equal")
-        axes.axis("off")
+        figure, axes = page((7.2, 6.6), (0, 14.4), (-3.1, 10.1))
         _cut(axes)
         _embed(axes)
         _read(axes)

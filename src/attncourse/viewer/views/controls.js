@@ -1,4 +1,4 @@
-// What both views are built from: elements, the temperature slider, and the start on the page.
+// What the views are built from: elements, words and numbers, sliders and choices, and the start on the page.
 
 function el(tag, properties = {}, ...children) {
   const svg = ["svg", "path", "line", "circle", "rect", "g", "text", "mask"].includes(tag);
@@ -18,6 +18,26 @@ const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 
 // Two decimals with a true minus sign, and never "−0.00".
 const number = (x) => (Math.abs(x) < 0.005 ? 0 : x).toFixed(2).replace("-", "−");
+
+// A token as it can be seen: blanks and line ends have a sign.
+const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
+
+// A word that occurs twice is named with its place, so that hearing it is enough to find it.
+const named = (words, i) => `“${visible(words[i])}”`
+  + (words.indexOf(words[i]) === words.lastIndexOf(words[i]) ? "" : ` (${i + 1})`);
+
+// The largest of some weights, as [weight, place] from the largest down: those worth saying, and not too many.
+const largestOf = (weights, least, most) => weights.map((weight, i) => [weight, i])
+  .filter(([weight]) => weight >= least).sort((a, b) => b[0] - a[0]).slice(0, most);
+
+// Where a key leads in a grid of so many rows and columns, as [row, column]; nowhere for any other key.
+function stepInGrid(key, [row, column], [rows, columns]) {
+  const to = {
+    ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row + 1, column],
+    ArrowUp: [row - 1, column], Home: [row, 0], End: [row, columns - 1],
+  }[key];
+  return to && [clamp(to[0], 0, rows - 1), clamp(to[1], 0, columns - 1)];
+}
 
 // The slider moves in powers of two, from 1/8 to 8, so that its middle is T = 1. The reading leads back there.
 function temperatureSlider(change) {

@@ -13,14 +13,6 @@ function attentionView(data) {
     return data.scores[head].map((row) => attentionMath.softmax(row.map((s) => s ?? -Infinity), temperature));
   }
 
-  // A word that occurs twice is named with its place, so that hearing it is enough to find it.
-  function named(side, index) {
-    const token = tokens[side][index];
-    const twice = tokens[side].indexOf(token) !== tokens[side].lastIndexOf(token);
-    return `“${visible(token)}”` + (twice ? ` (${index + 1})` : "");
-  }
-  const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
-
   // One button a token: the word, a bar and a number. The arrow keys move, so a whole row is one tab stop.
   const chips = {};
   function row(side, caption) {
@@ -101,9 +93,7 @@ function attentionView(data) {
       el("rect", { ...whole, fill: "white" }), ...holes);
     const rows = Object.values(chips).map((row) => row.at(-1).offsetTop > row[0].offsetTop);
     const least = rows.includes(true) ? 0.1 : 0.02;
-    const largest = read.map((_, i) => i).filter((i) => read[i] >= least)
-      .sort((a, b) => read[b] - read[a]).slice(0, 6);
-    const lines = largest.map((i) => {
+    const lines = largestOf(read, least, 6).map(([, i]) => {
       const [query, key] = side === "queries" ? [index, i] : [i, index];
       const [from, to] = [box("queries", query), box("keys", key)];
       const [x1, y1, x2, y2] = [from.x + from.width / 2, from.y + from.height, to.x + to.width / 2, to.y];
@@ -117,10 +107,9 @@ function attentionView(data) {
   }
 
   function say(side, index, read) {
-    const best = read.map((weight, i) => [weight, i]).filter(([weight]) => weight >= 0.005)
-      .sort((a, b) => b[0] - a[0]).slice(0, 4);
-    const list = best.map(([weight, i]) => `${named(other[side], i)} ${weight.toFixed(2)}`).join(", ");
-    const subject = el("b", {}, named(side, index));
+    const list = largestOf(read, 0.005, 4)
+      .map(([weight, i]) => `${named(tokens[other[side]], i)} ${weight.toFixed(2)}`).join(", ");
+    const subject = el("b", {}, named(tokens[side], index));
     const total = read.reduce((sum, weight) => sum + weight, 0);
     if (side === "queries" && data.partial && total > 0) {
       readout.replaceChildren(subject, ` reads ${list || "next to nothing"}; the row sums to ${total.toFixed(2)}`);

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from attncourse.viewer.views.component import component, table
+from attncourse.viewer.views.packed import rounded
 from attncourse.viewer.weights import checked_matrix, checked_tokens, checked_weights
 
 
@@ -78,8 +79,8 @@ class AttentionView:
             "heads": self.heads,
             "queries": self.queries,
             "keys": self.keys,
-            "weights": _rounded(self.weights),
-            "scores": None if self.scores is None else _rounded(self.scores),
+            "weights": rounded(self.weights),
+            "scores": None if self.scores is None else rounded(self.scores),
             "partial": self.partial,
         }
         return component("attention", data, self._fallback())
@@ -94,10 +95,3 @@ class AttentionView:
         sums = self.weights[0].sum(-1).tolist()
         cells = [[*row, f"{total:.2f}"] for row, total in zip(cells, sums, strict=True)]
         return table(caption, ["", *self.keys, "sum"], cells)
-
-
-def _rounded(matrix) -> list:
-    """Nested lists with five significant digits, enough for the eye; a hidden score (-inf) becomes None."""
-    if matrix.ndim > 1:
-        return [_rounded(part) for part in matrix]
-    return [None if value == -torch.inf else float(f"{value:.5g}") for value in matrix.tolist()]

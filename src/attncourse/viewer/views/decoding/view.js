@@ -11,7 +11,6 @@ function piece(token) {
   }
   return { node, weigh, say: (text) => { note.textContent = text; } };
 }
-const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 function decodingView(data) {
@@ -73,8 +72,7 @@ function decodingView(data) {
     const [chosen, at] = [target[state.step + 1], state.step + 1];
     const probability = candidates.find(([word]) => word === chosen)[1];
     const second = candidates.find(([word]) => word !== chosen);
-    const read = weights.map((weight, i) => [weight, i]).filter(([weight]) => weight >= 0.05)
-      .sort((a, b) => b[0] - a[0]).slice(0, 3)
+    const read = largestOf(weights, 0.05, 3)
       .map(([weight, i]) => `“${visible(source[i])}” ${weight.toFixed(2)}`).join(", ");
     readout.replaceChildren(el("b", {}, `Step ${at} of ${steps.length}.`),
       ` “${visible(target[state.step])}” reads ${read || "every source word a little"}; next comes `

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attncourse.viewer.views.component import component, table
-from attncourse.viewer.weights import checked_tokens, checked_weights
+from attncourse.viewer.views.packed import rounded
+from attncourse.viewer.weights import checked_tokens, checked_weights, naming
 
 
 class DecodingStep(NamedTuple):
@@ -73,10 +74,9 @@ class DecodingView:
             "target": self.target,
             "steps": [
                 {
-                    "candidates": [[word, _short(probability)] for word, probability in step.candidates],
-                    "source": [_short(weight) for weight in step.source_weights.tolist()],
-                    "target": None if step.target_weights is None
-                    else [_short(weight) for weight in step.target_weights.tolist()],
+                    "candidates": [[word, rounded(probability)] for word, probability in step.candidates],
+                    "source": rounded(step.source_weights),
+                    "target": None if step.target_weights is None else rounded(step.target_weights),
                 }
                 for step in self.steps
             ],
@@ -116,11 +116,5 @@ def _checked(number: int, step: DecodingStep, source: list[str], target: list[st
 
 
 def _row(name: str, weights, query: str, keys: list[str]) -> Tensor:
-    try:
+    with naming(name):
         return checked_weights([list(map(float, weights))], [query], keys)[0, 0]
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")

@@ -98,14 +98,13 @@ function queriesView(data) {
   }
   function sayQuery(query) {
     const [top, left, bottom, right] = boxes[query].map((x) => x.toFixed(1).replace("-", "−"));
-    const likely = probabilities[query].map((p, i) => [p, i < classes.length ? `“${classes[i]}”` : "no object"])
-      .filter(([p]) => p >= 0.005).sort((a, b) => b[0] - a[0]).slice(0, 3).map(([p, name]) => `${name} ${number(p)}`);
+    const likely = largestOf(probabilities[query], 0.005, 3)
+      .map(([p, i]) => `${i < classes.length ? `“${classes[i]}”` : "no object"} ${number(p)}`);
     const said = [el("span", {}, el("b", {}, `Query ${query + 1}`), ` answers ${likely.join(", ")}`),
       el("span", {}, `Its box: rows ${top} to ${bottom}, columns ${left} to ${right}`)];
     if (maps.length) {
       const columns = maps[state.map].grid[1];
-      const list = looks(query).map((weight, i) => [weight, i]).filter(([weight]) => weight >= 0.005)
-        .sort((a, b) => b[0] - a[0]).slice(0, 3)
+      const list = largestOf(looks(query), 0.005, 3)
         .map(([weight, i]) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}: ${shortly(weight)}`);
       said.push(el("span", {}, `It attends ${list.length ? "most to the cells in " : "to no cell"}${list.join("; ")}`));
     }

@@ -8,9 +8,9 @@ from torch import Tensor
 from attncourse.boxes import to_corners
 from attncourse.viewer.places import checked_image, checked_places
 from attncourse.viewer.views.component import component, table
-from attncourse.viewer.views.packed import check_size, packed_image, packed_weights
-from attncourse.viewer.views.patch import view as patch_view
-from attncourse.viewer.weights import checked_tokens, checked_weights
+from attncourse.viewer.views.packed import check_size, packed_image, packed_weights, rounded
+from attncourse.viewer.views.patch.view import PARTS, checked_maps, map_data, square_grid, token_names
+from attncourse.viewer.weights import checked_layers, checked_tokens, checked_weights, naming
 
 NOTHING = "no object"
 
@@ -100,7 +100,7 @@ class DetectionView:
             return None
         weights = torch.as_tensor(weights)
         weights = weights[None, None] if weights.ndim == 2 else weights
-        maps, name = patch_view.checked_maps("encoder_weights", weights), "encoder_weights"
+        maps, name = checked_maps("encoder_weights", weights), "encoder_weights"
         for given in self.query_weights.values():
             rows, columns = self.grid = tuple(given.shape[1:])
             if rows * columns != maps.shape[-1]:
@@ -108,14 +108,15 @@ class DetectionView:
                     f"{name} has {maps.shape[-1]} cells, but query_weights has {rows} by {columns}"
                 )
         if not self.query_weights:
-            self.grid = patch_view.square_grid(maps.shape[-1], self.image)
+            self.grid = square_grid(maps.shape[-1], self.image)
             if self.grid is None:
                 height, width = self.image.shape[:2]
                 raise ValueError(
                     f"{name} has {maps.shape[-1]} cells, and as many squares do not fill an image of "
                     f"{height} by {width} pixels"
                 )
-        return patch_view.checked_layers(name, maps, patch_view.token_names(self.grid, False))
+        cells = token_names(self.grid, False)
+        return checked_layers(name, maps, cells, cells)
 
     def __repr__(self) -> str:
         true = f", true boxes: {len(self.true_boxes)}" if len(self.true_boxes) else ""
@@ -124,23 +125,23 @@ class DetectionView:
     def _repr_html_(self) -> str:
         encoder = None
         if self.encoder_weights is not None:
-            encoder = patch_view.map_data(self.encoder_weights, self.grid, False, what="cell")
+            encoder = map_data(self.encoder_weights, self.grid, False, what="cell")
         data = {
             "title": self.title,
             "image": packed_image(self.image),
             "classes": self.classes,
-            "boxes": _rounded(self.boxes),
-            "probabilities": _rounded(self.probabilities),
+            "boxes": rounded(self.boxes),
+            "probabilities": rounded(self.probabilities),
             "maps": [
                 {"name": name, "grid": list(weights.shape[1:]), "weights": packed_weights(weights)}
                 for name, weights in self.query_weights.items()
             ],
-            "trueBoxes": _rounded(self.true_boxes),
+            "trueBoxes": rounded(self.true_boxes),
             "trueLabels": self.true_labels,
             "threshold": self.threshold,
             "encoder": encoder,
         }
-        return component("detection", data, self._fallback(), inside=(*patch_view.PARTS, "patch"))
+        return component("detection", data, self._fallback(), inside=(*PARTS, "patch"))
 
     def _fallback(self) -> str:
         """A row for each query whose score reaches the threshold, the surest first."""
@@ -190,10 +191,8 @@ def _checked_probabilities(probabilities, queries: list[str], classes: list[str]
             f"probabilities has shape {tuple(probabilities.shape)}, but there are {len(queries)} boxes and "
             f"{len(classes)} classes: it must be ({len(queries)}, {len(classes) + 1}), with {NOTHING!r} last"
         )
-    try:
+    with naming("probabilities"):
         return checked_weights(probabilities, queries, [*classes, NOTHING])[0]
-    except ValueError as error:
-        raise ValueError(f"probabilities: {error}") from None
 
 
 def _checked_maps(weights, queries: list[str], image: Tensor) -> dict[str, Tensor]:
@@ -220,8 +219,3 @@ def _checked_labels(labels: Sequence[int], objects: int, classes: int) -> list[i
             f"box, from 0 to {classes - 1}"
         )
     return labels
-
-
-def _rounded(matrix: Tensor) -> list:
-    """Four significant digits, enough for the eye."""
-    return [[float(f"{value:.4g}") for value in row] for row in matrix.tolist()]

@@ -73,23 +73,16 @@ function documentView(data) {
     say(chosen);
   }
 
-  // A word that occurs twice in its sentence is named with its place, so that hearing it is enough to find it.
-  function named(s, i) {
-    const twice = words[s].indexOf(words[s][i]) !== words[s].lastIndexOf(words[s][i]);
-    return `“${words[s][i]}”` + (twice ? ` (${i + 1})` : "");
-  }
-
   function say({ sentence: s, word: i }) {
     const weight = number(sentenceWeights[s]);
     if (i === null) {
-      const best = words[s].map((_, k) => k).filter((k) => weightOf(s, k) >= 0.005)
-        .sort((a, b) => weightOf(s, b) - weightOf(s, a)).slice(0, 4);
-      const list = best.map((k) => `${named(s, k)} ${number(weightOf(s, k))}`).join(", ");
+      const list = largestOf(words[s].map((_, k) => weightOf(s, k)), 0.005, 4)
+        .map(([weight, k]) => `${named(words[s], k)} ${number(weight)}`).join(", ");
       readout.replaceChildren(el("b", {}, `Sentence ${s + 1}`), ` weighs ${weight}; its words: `
         + (list || "next to nothing"));
       return;
     }
-    readout.replaceChildren(el("b", {}, named(s, i)), ` weighs ${number(wordWeights[s][i])} in sentence ${s + 1}, `
+    readout.replaceChildren(el("b", {}, named(words[s], i)), ` weighs ${number(wordWeights[s][i])} in sentence ${s + 1}, `
       + `which weighs ${weight}: ${number(wordWeights[s][i] * sentenceWeights[s])} of the document`);
   }
 
@@ -98,7 +91,7 @@ function documentView(data) {
     if (!state.truth) return says;
     const truth = label === null ? [] : ["In truth: ", el("b", {}, label), ". "];
     if (deciding === null) return [...says, ...truth];
-    const by = decidingWords.length ? ` by ${decidingWords.map((i) => named(deciding, i)).join(", ")}` : "";
+    const by = decidingWords.length ? ` by ${decidingWords.map((i) => named(words[deciding], i)).join(", ")}` : "";
     return [...says, ...truth, `Sentence ${deciding + 1} decides${by} (dashed).`];
   }
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attncourse.viewer.views.component import component, table
+from attncourse.viewer.views.packed import rounded
 from attncourse.viewer.weights import checked_tokens, checked_weights
 
 
@@ -80,8 +81,8 @@ class DocumentView:
         data = {
             "title": self.title,
             "words": self.words,
-            "wordWeights": [_rounded(row) for row in self.word_weights],
-            "sentenceWeights": _rounded(self.sentence_weights),
+            "wordWeights": [rounded(row) for row in self.word_weights],
+            "sentenceWeights": rounded(self.sentence_weights),
             "overAll": self.over_all,
             "prediction": self.prediction,
             "label": self.label,
@@ -148,8 +149,3 @@ def _within_sentences(rows: list[Tensor]) -> tuple[list[Tensor], Tensor]:
     sums = torch.stack([row.sum() for row in rows])
     # A sentence without any weight has no weights within it either; nothing is divided by 0.
     return [row / total if total > 0 else row for row, total in zip(rows, sums, strict=True)], sums
-
-
-def _rounded(weights: Tensor) -> list[float]:
-    """Five significant digits, enough for the eye."""
-    return [float(f"{weight:.5g}") for weight in weights.tolist()]

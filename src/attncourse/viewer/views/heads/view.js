@@ -50,13 +50,10 @@ function relationPanel({ name, queries, keys, weights, names }, shades) {
   const which = el("p", { class: "which" });
 
   function move(event, layer, head) {
-    const to = {
-      ArrowRight: [layer, head + 1], ArrowLeft: [layer, head - 1], ArrowDown: [layer + 1, head],
-      ArrowUp: [layer - 1, head], Home: [layer, 0], End: [layer, heads - 1],
-    }[event.key];
+    const to = stepInGrid(event.key, [layer, head], [layers, heads]);
     if (!to) return;
     event.preventDefault();
-    buttons[clamp(to[0], 0, layers - 1)][clamp(to[1], 0, heads - 1)].focus();
+    buttons[to[0]][to[1]].focus();
   }
 
   function pick(layer, head) {

@@ -5,15 +5,15 @@ from html import escape
 from typing import NamedTuple
 
 import torch
-from matplotlib.colors import to_hex
 from torch import Tensor
 
-from attncourse.viewer.style import WEIGHTS
+from attncourse.viewer.style import SHADES
 from attncourse.viewer.views.component import component, table
-from attncourse.viewer.weights import checked_tokens, checked_weights
+from attncourse.viewer.views.packed import rounded
+from attncourse.viewer.weights import checked_layers, checked_tokens
 
-# So many weights, at nine bytes each in the worst case, keep a page below 1.5 MB.
-MOST = 150_000
+# So many weights, at ten bytes each in the worst case, keep a page below 1.5 MB.
+MOST = 140_000
 
 
 class HeadMaps(NamedTuple):
@@ -74,7 +74,7 @@ class HeadsView:
     def _repr_html_(self) -> str:
         data = {
             "title": self.title,
-            "shades": [to_hex(WEIGHTS(i / 32)) for i in range(33)],
+            "shades": SHADES,
             "relations": [
                 {
                     "name": relation,
@@ -82,7 +82,7 @@ class HeadsView:
                     "keys": given.keys,
                     "names": [{"layer": layer, "head": head, "name": name}
                               for (layer, head), name in given.names.items()],
-                    "weights": _rounded(given.weights),
+                    "weights": rounded(given.weights),
                 }
                 for relation, given in self.maps.items()
             ],
@@ -115,24 +115,11 @@ def _checked(relation: str, given) -> HeadMaps:
         raise ValueError(
             f"{called}: weights has shape {tuple(weights.shape)}; it must be (layers, heads, queries, keys)"
         )
-    layers = []
-    for number, layer in enumerate(weights):
-        try:
-            layers.append(checked_weights(layer, queries, keys))
-        except ValueError as error:
-            raise ValueError(f"{called}, layer {number}: {error}") from None
+    checked = checked_layers(called, weights, queries, keys)
     for layer, head in given.names:
         if not (0 <= layer < weights.shape[0] and 0 <= head < weights.shape[1]):
             raise ValueError(
                 f"{called}: names holds ({layer}, {head}), but there are {weights.shape[0]} layers of "
                 f"{weights.shape[1]} heads, counted from 0"
             )
-    return HeadMaps(torch.stack(layers), queries, keys, dict(given.names))
-
-
-def _rounded(matrix: Tensor) -> list:
-    """Nested lists with three significant digits: a weight that is small, but not 0, does not become 0."""
-    if matrix.ndim > 1:
-        return [_rounded(part) for part in matrix]
-    # A whole number, 0 for the most part, is written without its ".0".
-    return [int(value) if value in (0, 1) else float(f"{value:.3g}") for value in matrix.tolist()]
+    return HeadMaps(checked, queries, keys, dict(given.names))

@@ -3,11 +3,6 @@ function imageView(data) {
   // Chosen is a word, or a cell of one system; `shown` is what the mouse is over, and wins while it is.
   const state = { pinned: { word: 0 }, shown: null };
 
-  // A word that occurs twice is named with its place, so that hearing it is enough to find it.
-  function named(word) {
-    const twice = words.indexOf(words[word]) !== words.lastIndexOf(words[word]);
-    return `“${words[word]}”` + (twice ? ` (${word + 1})` : "");
-  }
   const cellName = (system, cell) => {
     const columns = systems[system].grid[1];
     return `row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
@@ -60,14 +55,13 @@ function imageView(data) {
     readout.replaceChildren(...(ofWord ? sayWord(chosen.word) : sayCell(chosen, reads)));
   }
 
-  const listed = (values, name, mark) => values.map((value, i) => [value, i])
-    .filter(([value]) => value >= 0.005).sort((a, b) => b[0] - a[0]).slice(0, 4)
+  const listed = (values, name, mark) => largestOf(values, 0.005, 4)
     .map(([value, i]) => `${name(i)}${mark} ${value.toFixed(2)}`).join("; ");
 
   function sayWord(word) {
     const looks = systems.map(({ name, weights }, system) => {
       const list = listed(weights[word], (cell) => cellName(system, cell), ":") || "nothing";
-      return el("span", {}, el("b", {}, named(word)), `${name && ` (${name})`} looks at ${list}`);
+      return el("span", {}, el("b", {}, named(words, word)), `${name && ` (${name})`} looks at ${list}`);
     });
     const box = boxes[word];
     const where = () => cellName(0, cellOf(box, data.image, systems[0].grid));
@@ -75,7 +69,7 @@ function imageView(data) {
   }
   function sayCell({ system, cell }, reads) {
     const of = systems[system].name && ` (${systems[system].name})`;
-    const list = listed(reads, named, "");
+    const list = listed(reads, (word) => named(words, word), "");
     const seen = list ? ` was looked at by ${list}` : " was looked at by no word";
     return [el("b", {}, cellName(system, cell) + of), seen];
   }
@@ -111,13 +105,10 @@ function picture(image, [rows, columns], { name, label, place, cellName, pin, ho
   function move(event, cell) {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     if (event.key === "ArrowUp" && row === 0) { event.preventDefault(); leave(); return; }
-    const to = {
-      ArrowRight: [row, column + 1], ArrowLeft: [row, column - 1], ArrowDown: [row + 1, column],
-      ArrowUp: [row - 1, column], Home: [row, 0], End: [row, columns - 1],
-    }[event.key];
+    const to = stepInGrid(event.key, [row, column], [rows, columns]);
     if (!to) return;
     event.preventDefault();
-    cells[clamp(to[0], 0, rows - 1) * columns + clamp(to[1], 0, columns - 1)].focus();
+    cells[to[0] * columns + to[1]].focus();
   }
   const object = el("div", { class: "object", "aria-hidden": "true" });
   const frame = el("div", { class: "frame", role: "group", "aria-label": label }, painted(image), ...cells, object);

@@ -1,12 +1,12 @@
 """Look inside: which cells of an image were read for which word, in a view that the reader can play with."""
 
-import base64
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from attncourse.viewer.places import cell_name, checked_boxes, checked_image, checked_places
 from attncourse.viewer.views.component import component, table
+from attncourse.viewer.views.packed import packed_image, rounded
 from attncourse.viewer.weights import checked_tokens
 
 SIDE_BY_SIDE = 3
@@ -64,18 +64,9 @@ class ImageAttentionView:
         data = {
             "title": self.title,
             "words": self.words,
-            "image": {
-                "height": self.image.shape[0],
-                "width": self.image.shape[1],
-                "channels": 1 if self.image.ndim == 2 else 3,
-                "bytes": base64.b64encode(bytes(self.image.flatten().tolist())).decode(),
-            },
+            "image": packed_image(self.image),
             "systems": [
-                {
-                    "name": name,
-                    "grid": list(weights.shape[1:]),
-                    "weights": [[float(f"{w:.4g}") for w in row] for row in weights.flatten(1).tolist()],
-                }
+                {"name": name, "grid": list(weights.shape[1:]), "weights": rounded(weights.flatten(1))}
                 for name, weights in self.systems.items()
             ],
             "boxes": [None if box is None else list(box) for box in self.boxes],

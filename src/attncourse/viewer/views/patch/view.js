@@ -19,7 +19,7 @@ function patchView(data) {
   };
 
   const place = (token) => `row ${Math.floor((token - first) / columns) + 1}, column ${(token - first) % columns + 1}`;
-  const named = (token, asking) => (token === asking ? "itself" : token < first ? "the class token" : place(token));
+  const calledToken = (token, asking) => (token === asking ? "itself" : token < first ? "the class token" : place(token));
   const pin = (token) => { state.pinned = token; state.shown = null; draw(); };
   const show = (token) => { state.shown = token; draw(); };
   const hover = (token) => ({
@@ -64,14 +64,10 @@ function patchView(data) {
     onkeydown: (event) => move(event, layer, column),
   }, el("canvas"))));
   function move(event, layer, column) {
-    const last = columnsOfMaps.length - 1;
-    const to = {
-      ArrowRight: [layer, column + 1], ArrowLeft: [layer, column - 1], ArrowDown: [layer + 1, column],
-      ArrowUp: [layer - 1, column], Home: [layer, 0], End: [layer, last],
-    }[event.key];
+    const to = stepInGrid(event.key, [layer, column], [layers, columnsOfMaps.length]);
     if (!to) return;
     event.preventDefault();
-    maps[clamp(to[0], 0, layers - 1)][clamp(to[1], 0, last)].focus();
+    maps[to[0]][to[1]].focus();
   }
   const pick = (layer, head) => { state.layer = layer; state.head = head; draw(); };
 
@@ -108,9 +104,8 @@ function patchView(data) {
   }
 
   function say(chosen, seen) {
-    const list = seen.map((weight, i) => [weight, i]).filter(([weight]) => weight >= 0.0005)
-      .sort((a, b) => b[0] - a[0]).slice(0, 4)
-      .map(([weight, i]) => `${named(i, chosen)}: ${shortly(weight)}`).join("; ");
+    const list = largestOf(seen, 0.0005, 4)
+      .map(([weight, i]) => `${calledToken(i, chosen)}: ${shortly(weight)}`).join("; ");
     const who = chosen < first ? "The class token" : `The ${what} in ${place(chosen)}`;
     const does = `${state.asks ? "attends" : "is attended to"}${list && " most"} ${state.asks ? "to" : "by"}`;
     const where = layers * heads > 1 ? `${called(state.layer, state.head)}; ` : "";

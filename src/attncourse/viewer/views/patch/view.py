@@ -3,14 +3,13 @@
 import math
 
 import torch
-from matplotlib.colors import to_hex
 from torch import Tensor
 
 from attncourse.viewer.places import cell_name, checked_image
-from attncourse.viewer.style import WEIGHTS
+from attncourse.viewer.style import SHADES
 from attncourse.viewer.views.component import component, table
 from attncourse.viewer.views.packed import check_size, packed_image, packed_weights
-from attncourse.viewer.weights import checked_weights
+from attncourse.viewer.weights import checked_layers
 
 CLASS_TOKEN = "class token"
 
@@ -51,7 +50,8 @@ class PatchView:
         self.class_token = class_token
         maps = checked_maps("maps", maps)
         self.grid = _grid_of_patches(maps.shape[-1], self.image, class_token)
-        self.maps = checked_layers("maps", maps, token_names(self.grid, class_token))
+        tokens = token_names(self.grid, class_token)
+        self.maps = checked_layers("maps", maps, tokens, tokens)
         check_size(self.image, "give some of the layers or heads, such as maps[:, :2], or a smaller image",
                    maps=self.maps.numel())
         self.prediction, self.label, self.title = prediction, label, title
@@ -100,7 +100,7 @@ def map_data(maps: Tensor, grid: tuple[int, int], class_token: bool, *, what: st
         "layers": maps.shape[0],
         "heads": maps.shape[1],
         "weights": packed_weights(maps),
-        "shades": [to_hex(WEIGHTS(i / 32)) for i in range(33)],
+        "shades": SHADES,
     }
 
 
@@ -113,17 +113,6 @@ def checked_maps(name: str, maps) -> Tensor:
             f"{name} has shape {tuple(maps.shape)}; it must be (layers, heads, tokens, tokens){hint}"
         )
     return maps
-
-
-def checked_layers(name: str, maps: Tensor, names: list[str]) -> Tensor:
-    """Maps whose tokens have these names, as float64; every row sums to 1, or to 0."""
-    layers = []
-    for number, layer in enumerate(maps):
-        try:
-            layers.append(checked_weights(layer, names, names))
-        except ValueError as error:
-            raise ValueError(f"{name}, layer {number}: {error}") from None
-    return torch.stack(layers)
 
 
 def square_grid(places: int, image: Tensor) -> tuple[int, int] | None:

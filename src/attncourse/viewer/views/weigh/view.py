@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attncourse.attention import CosineScore, DotScore, ScaledDotScore, attend
 from attncourse.viewer.views.component import component, table
+from attncourse.viewer.views.packed import rounded
 from attncourse.viewer.weights import checked_tokens
 
 
@@ -59,9 +60,9 @@ class WeighView:
     def _repr_html_(self) -> str:
         data = {
             "labels": self.labels,
-            "query": self.query.tolist(),
-            "keys": self.keys.tolist(),
-            "values": self.values.tolist(),
+            "query": rounded(self.query),
+            "keys": rounded(self.keys),
+            "values": rounded(self.values),
             "score": self.score,
         }
         return component("weigh", data, self._fallback())

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attncourse.attention import DotScore, LocalAttention, masked_softmax
 from attncourse.viewer.views.component import component, table
+from attncourse.viewer.views.packed import rounded
 from attncourse.viewer.weights import checked_tokens
 
 # More words than this cannot stand side by side on a phone.
@@ -56,7 +57,7 @@ class WindowView:
         data = {
             "title": self.title,
             "source": self.source,
-            "scores": [float(f"{score:.5g}") for score in self.scores.tolist()],
+            "scores": rounded(self.scores),
             "centre": self.centre,
             "halfWidth": self.half_width,
         }
