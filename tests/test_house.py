@@ -194,6 +194,12 @@ def test_elsewhere_a_skip_is_a_skip(tmp_path):
     assert "5 skipped, 1 xfailed" in run_skipping(tmp_path).splitlines()[-1]
 
 
+def test_what_is_started_first_is_there():
+    """A file renamed would again be started last, and one worker would wait for the other for minutes."""
+    named = re.findall(r'"((?:tests|chapters)/[\w./]+)"', (ROOT / "conftest.py").read_text())
+    assert len(named) > 5 and [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_a_cell_may_be_slow_but_not_endless():
     """On a busy machine a cell of a minute takes five; the limit is one, for storing and for comparing."""
     assert notebooks.CELL_SECONDS == 900

@@ -130,7 +130,7 @@ class Visit:
         self.page.goto(f"{self.home}/{path}", wait_until="load")
         self.page.evaluate("async () => { await document.fonts.ready; }")
         if self.page.locator(".math").count():
-            self.page.wait_for_selector("mjx-container", state="attached", timeout=15_000)
+            self.page.wait_for_selector("mjx-container", state="attached", timeout=60_000)
             self.page.evaluate("async () => { await MathJax.startup.promise; await document.fonts.ready; }")
         return self.page
 
