@@ -62,11 +62,11 @@ def imported_parts(path: Path) -> set[str]:
 
 def committed() -> list[Path]:
     """Every file that is committed, or would be."""
-    # The checkout may belong to another user than the one who tests it, which git refuses unless told.
-    git = ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
-    if listed.returncode:
+    if not (ROOT / ".git").exists():
         pytest.skip("this is not a git checkout")
+    # It may belong to another user than the one who tests it, which git refuses unless told.
+    git = ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
