@@ -9,6 +9,7 @@ from attncourse.data import multi30k_corpus, pronunciation_corpus, translation_c
 from attncourse.experiments.results import Experiment
 from attncourse.experiments.sequences import (
     LETTERS,
+    POSITIONS,
     alignment_errors,
     bleu_by_group,
     by_length,
@@ -27,17 +28,10 @@ STEPS, RATE = 1_500, 2e-3
 WORD_STEPS = 3_000
 CAPTION_STEPS = {"transformer": 5_000, "global": 3_000}
 
-POSITIONS = {
-    "rotary": {},
-    "rotary inside": {"positions": "rotary inside"},
-    "sinusoid": {"positions": "sinusoid"},
-    "learned": {"positions": "learned"},
-    "none": {"positions": "none"},
-}
 # Each system is the rotary one with one change, which its name says.
 CHANGES = {
     "rate 1e-3": {"learning_rate": 1e-3},
-    "sinusoid, rate 1e-3": {"positions": "sinusoid", "learning_rate": 1e-3},
+    "sinusoid, rate 1e-3": {**POSITIONS["sinusoid"], "learning_rate": 1e-3},
     "post-norm": {"norm": "post"},
     "post-norm, warm-up": {"norm": "post", "learning_rate": partial(warm_up_rate, width=128, warm_up=400)},
     "1 head": {"heads": 1},

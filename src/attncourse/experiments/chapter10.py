@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from attncourse.boxes import Found
+from attncourse.boxes import Detections
 from attncourse.data import BoxedBatches, BoxedImage, boxed_scenes, collate_boxed
 from attncourse.data.detection import BoxedBatch, BoxedCorpus
 from attncourse.experiments.results import Experiment
@@ -94,7 +94,7 @@ def fit_detector(
     return train(model, loss, batches, steps=steps, learning_rate=rate, clip=CLIP, seed=seed)
 
 
-def find(model: DETR, images: Sequence[BoxedImage]) -> list[Found]:
+def find(model: DETR, images: Sequence[BoxedImage]) -> list[Detections]:
     """What the model's queries say of each image, all of them, in the order of the queries."""
     place, found = next(model.parameters()).device, []
     model.eval()
@@ -102,7 +102,7 @@ def find(model: DETR, images: Sequence[BoxedImage]) -> list[Found]:
         batch = collate_boxed(images[start : start + 100])
         with torch.no_grad():
             found += answers(model(batch.images.to(place)))
-    return [Found(*(part.cpu() for part in each)) for each in found]
+    return [Detections(*(part.cpu() for part in each)) for each in found]
 
 
 def detection_scores(model: DETR, images: Sequence[BoxedImage]) -> dict[str, float]:

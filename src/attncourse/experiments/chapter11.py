@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from attncourse.attention import ATLAS, SIZES, LinearScore, ScaledDotScore, mechanism
+from attncourse.attention import (
+    ATLAS,
+    SIZES,
+    LinearScore,
+    LinearState,
+    ScaledDotScore,
+    feature_map,
+    mechanism,
+)
 from attncourse.experiments.chapter07 import Drawn, LookUp, draw_lists, lookup_loss
 from attncourse.experiments.results import Experiment, Results
 from attncourse.experiments.sequences import parameters
@@ -89,12 +97,13 @@ def step_over(system: str, length: int) -> tuple[tuple[Tensor, ...], Callable[[]
     words, new = torch.randn(1, length, SIZES.width), torch.randn(1, 1, SIZES.width)
     with torch.no_grad():
         if system == "linear":
-            state = layer.remember(words, words)
-            return tuple(state), lambda: layer.read(new, state)
+            keys, values, _ = layer.keys_values(words, words)
+            state = LinearState.of(feature_map(keys), values)
+            return tuple(state), lambda: layer.join(state.read(feature_map(layer.queries(new))))
         if system == "sliding window":
             words = words[:, -SIZES.reach - 1 :]  # what lies further back is never read again
         known = layer.keys_values(words, words)
-    return tuple(known), lambda: layer.read(new, known, need_weights=False)
+    return tuple(known[:2]), lambda: layer(new, known=known, need_weights=False)
 
 
 def atlas_step(system: str, seed: int) -> dict:

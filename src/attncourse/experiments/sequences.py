@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from attncourse.attention import LearnedPositions, Rotary, SinusoidPositions
 from attncourse.data import Batch, Batches, Corpus, Pair, collate, sentences
 from attncourse.decoding import Translation, translate
 from attncourse.metrics import (
@@ -23,6 +24,14 @@ from attncourse.training import History, token_loss, train
 
 # English words in the source. The last two groups are longer than anything a model was trained on.
 WORDS = ((3, 6), (7, 10), (11, 15), (16, 20), (21, 25), (26, 30), (31, 40), (41, 50))
+# How a Transformer is told the order of words.
+POSITIONS = {
+    "rotary": {"positions": None, "inside": Rotary(), "between": Rotary()},
+    "rotary inside": {"positions": None, "inside": Rotary(), "between": None},
+    "sinusoid": {"positions": SinusoidPositions, "inside": None, "between": None},
+    "learned": {"positions": partial(LearnedPositions, longest=256), "inside": None, "between": None},
+    "none": {"positions": None, "inside": None, "between": None},
+}
 LETTERS = ((1, 4), (5, 6), (7, 8), (9, 10), (11, 12), (13, 40))
 
 
@@ -45,7 +54,7 @@ def global_attention(corpus: Corpus, hidden: int = 96, **options) -> LuongTransl
 
 def transformer(corpus: Corpus, **options) -> Transformer:
     """The model of chapter 08, with pre-norm, which needs no long warm-up; rotary positions if not said."""
-    options = {"norm": "pre", "positions": "rotary", "inner": 2 * options.get("width", 128), **options}
+    options = {"norm": "pre", **POSITIONS["rotary"], "inner": 2 * options.get("width", 128), **options}
     return Transformer(len(corpus.source_vocabulary), len(corpus.target_vocabulary), **options)
 
 

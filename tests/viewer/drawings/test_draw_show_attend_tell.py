@@ -1,0 +1,50 @@
+"""The pictures of chapter 03: the order is right, everything is inside, and no words collide."""
+
+from itertools import combinations
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from attncourse.viewer.drawings.show_attend_tell import ALPHA, READ, show_attend_tell_step, soft_beside_hard
+from attncourse.viewer.plots.figure import figure_html
+
+
+def boxes_of(figure) -> tuple[list, object]:
+    """Every text of the drawing with its box in pixels, and the frame."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return [(t.get_text(), t.get_window_extent(canvas.renderer)) for t in figure.axes[0].texts], figure.bbox
+
+
+@pytest.mark.parametrize("draw", [show_attend_tell_step, soft_beside_hard])
+def test_nothing_collides_and_nothing_leaves_the_picture(draw):
+    """A label moved a little runs over its neighbour, or loses its last letters at the rim."""
+    words, frame = boxes_of(draw())
+    for text, box in words:
+        assert frame.x0 <= box.x0 and box.x1 <= frame.x1, f"{text!r} is cut off"
+        assert frame.y0 <= box.y0 and box.y1 <= frame.y1, f"{text!r} is cut off"
+    for (first, a), (second, b) in combinations(words, 2):
+        assert not a.overlaps(b), f"{first!r} and {second!r} overlap"
+
+
+def test_the_steps_stand_in_the_order_in_which_they_are_computed():
+    """Where the place is chosen before it is scored, or the word before the state, another model is drawn."""
+    words, _ = boxes_of(show_attend_tell_step())
+    meaning = {"1": "score $h_{t-1}$", "2": "read", "3": "gate", "4": "LSTM", "5": "word, from"}
+    heights = [next(box.y0 for text, box in words if text == number) for number in meaning]
+    assert heights == sorted(heights), "the numbers must rise with the page"
+    for number, start in meaning.items():
+        label = next(box for text, box in words if text.startswith(start))
+        mark = next(box for text, box in words if text == number)
+        level = label.y0 < mark.y1 and label.y1 > mark.y0
+        assert label.x0 > mark.x1 and level, f"{start!r} is not beside {number}"
+
+
+def test_the_weights_of_the_sketch_are_weights():
+    assert sum(ALPHA.values()) == pytest.approx(1) and max(ALPHA, key=ALPHA.get) == READ
+
+
+def test_drawn_twice_the_bytes_are_equal():
+    for draw in (show_attend_tell_step, soft_beside_hard):
+        first = figure_html(draw(), "alt")
+        assert first == figure_html(draw(), "alt") and len(first) < 250_000
