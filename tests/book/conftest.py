@@ -65,7 +65,7 @@ def book(tmp_path_factory) -> Path:
     """The folder of the built book."""
     if "BOOK_HTML" in os.environ:
         return Path(os.environ["BOOK_HTML"]).resolve()
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("book").resolve()
     without = {"BOOK_REPOSITORY", "BOOK_BRANCH", "GITHUB_REPOSITORY"}
     environment = {key: value for key, value in os.environ.items() if key not in without}
     command = [Path(sys.executable).with_name("jupyter-book"), "build", ROOT, "--path-output", folder]
@@ -130,7 +130,7 @@ class Visit:
         self.page.goto(f"{self.home}/{path}", wait_until="load")
         self.page.evaluate("async () => { await document.fonts.ready; }")
         if self.page.locator(".math").count():
-            self.page.wait_for_selector("mjx-container", state="attached", timeout=15_000)
+            self.page.wait_for_selector("mjx-container", state="attached", timeout=60_000)
             self.page.evaluate("async () => { await MathJax.startup.promise; await document.fonts.ready; }")
         return self.page
 

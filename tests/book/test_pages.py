@@ -94,7 +94,7 @@ def search(visit):
         one = visit()
         page = one.open(f"search.html?q={quote(words)}")
         assert not one.errors, f"searching for {words!r} ended in an error"
-        page.wait_for_function(ENDED, timeout=15_000)
+        page.wait_for_function(ENDED, timeout=60_000)
         return [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
 
     return ask
@@ -123,7 +123,7 @@ def test_search_can_be_asked_from_a_page(visit, cover):
     page.keyboard.press("Control+k")
     page.locator("#pst-search-dialog input[type=search]").fill("query")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#search-results li a", timeout=15_000)
+    page.wait_for_selector("#search-results li a", timeout=60_000)
 
 def test_the_reader_can_choose_the_dark(visit, cover):
     page = visit().open(cover)

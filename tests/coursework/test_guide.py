@@ -35,13 +35,15 @@ def course(tmp_path_factory, bubblewrap) -> Path:
 def run(folder: Path, commands: str) -> str:
     environment = {
         **os.environ,
-        "GIT_CONFIG_COUNT": "3",
+        "GIT_CONFIG_COUNT": "4",
         "GIT_CONFIG_KEY_0": f"url.{ROOT}/.git.insteadOf",
         "GIT_CONFIG_VALUE_0": "https://github.com/OWNER/NAME",
         "GIT_CONFIG_KEY_1": "user.name",
         "GIT_CONFIG_VALUE_1": "Lecturer",
         "GIT_CONFIG_KEY_2": "user.email",
         "GIT_CONFIG_VALUE_2": "lecturer@example.org",
+        "GIT_CONFIG_KEY_3": "safe.directory",  # the checkout may be another user's
+        "GIT_CONFIG_VALUE_3": "*",
     }
     shell = ["bash", "-euo", "pipefail", "-c", commands]
     done = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True)

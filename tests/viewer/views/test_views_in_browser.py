@@ -119,7 +119,7 @@ def visit(tmp_path):
         )
         page.set_viewport_size({"width": width, "height": 800})
         page.context.set_offline(True)
-        page.set_default_timeout(5000)
+        page.set_default_timeout(30_000)  # guards against never, not against late
         page.goto(file.as_uri())
         visited.append(page)
         return page
