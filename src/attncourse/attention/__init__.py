@@ -14,7 +14,13 @@ from attncourse.attention.hard import (
 )
 from attncourse.attention.linear import LinearAttention, LinearScore, LinearState, feature_map, linear_attend
 from attncourse.attention.local import LocalAttention, Window
-from attncourse.attention.masks import causal_mask, padding_mask, window_mask
+from attncourse.attention.masks import (
+    causal_mask,
+    check_lengths,
+    padding_mask,
+    values_can_be_read,
+    window_mask,
+)
 from attncourse.attention.multi_head import KeysValues, MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling, hop_penalty
 from attncourse.attention.positions import GridPositions, LearnedPositions, SinusoidPositions, rotate
@@ -62,6 +68,7 @@ __all__ = [
     "attend",
     "attend_blockwise",
     "causal_mask",
+    "check_lengths",
     "cost_table",
     "entropy",
     "equation_table",
@@ -77,5 +84,6 @@ __all__ = [
     "rotate",
     "score_function_loss",
     "score_table",
+    "values_can_be_read",
     "window_mask",
 ]
