@@ -61,9 +61,9 @@ def _many(make: str) -> tuple[str, str]:
 CELLS = {
     # --- The kernel and the machine
     "writes core_pattern": ("open('/proc/sys/kernel/core_pattern', 'w').write('|/tmp/x')", ABSENT),
-    "writes sysrq": ("open('/proc/sysrq-trigger', 'w').write('c')", ABSENT),
+    "writes sysrq": ("open('/proc/sysrq-trigger', 'w').write('c')", "Read-only|denied"),
     "writes its oom score": ("open('/proc/self/oom_score_adj', 'w').write('-1000')", ABSENT),
-    "looks into /sys": ("import os; raise ValueError('through', os.listdir('/sys'))", ABSENT),
+    "looks into sys": ("import os; raise ValueError('through', os.listdir('/sys'))", ABSENT),
     "becomes root": ("import os; os.setuid(0); raise ValueError('through')", REFUSED),
     "asks sudo": ("import subprocess; subprocess.run(['sudo', '-n', 'id'], check=True)", "Error"),
     "makes a disk": (
@@ -166,7 +166,7 @@ CELLS = {
 
 FUNCTIONS = {  # the body of question 02.2's function, and what is said of it
     "an answer of 32 MB": ("return torch.zeros(8_000_000), 0, 0", "larger than 4 MB"),
-    "an answer of many things": ("return [[]] * 300_000", "more than 200000 things"),
+    "an answer of many things": ("return [0] * 300_000", "more than 200000 things"),
     "an answer of many names": ("return {str(n): 0 for n in range(150_000)}", "more than 200000 things"),
     "a nested answer": (
         "x = []\nfor _ in range(900): x = [x]\nreturn x",
