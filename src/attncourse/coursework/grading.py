@@ -16,7 +16,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,13 +27,18 @@ from tqdm import tqdm
 
 from attncourse import __version__
 from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
-from attncourse.coursework.judge import Exam, Report, UnsoundExam, judge, prepare
-from attncourse.coursework.problems import ProblemSet, read_problem_set, read_problem_sets
+from attncourse.coursework.judge import Exam, Report, judge, prepare
+from attncourse.coursework.problems import ProblemSet, UnsoundExam, read_problem_set, read_problem_sets
 from attncourse.coursework.sandbox import MEGABYTE, Limits, opened, require_sandbox
-from attncourse.coursework.submissions import HandedIn, find_submissions, folder_name, readable_name, why
+from attncourse.coursework.submissions import (
+    LONGEST_FIELD,
+    HandedIn,
+    costing_nobody_else,
+    find_submissions,
+    folder_name,
+    readable_name,
+)
 
-# A field of a table: beyond this, spreadsheets cut it and some readers of CSV refuse the whole file.
-LONGEST_FIELD = 2000
 BY_HAND = ("student", "problem set", "question", "of", "points", "remark")
 
 
@@ -141,19 +146,6 @@ def _secret(path: Path) -> str:
     if not found:
         raise ValueError(f"the secret in {path} is empty: remove the file, and a new one is made")
     return found
-
-
-@contextlib.contextmanager
-def costing_nobody_else(remarks: list[str], what: str) -> Iterator[None]:
-    """Whatever fails with one student's files becomes a remark of theirs, and costs nobody else anything."""
-    try:
-        yield
-    except UnsoundExam as error:
-        remarks.append(f"{what} could not be graded, by no fault of its author: {error}")
-    except (OSError, ValueError) as error:
-        remarks.append(f"{what} could not be read or written ({why(error)})"[:LONGEST_FIELD])
-    except Exception as error:
-        remarks.append(f"{what} could not be judged, by a fault of the grader: {error!r}"[:LONGEST_FIELD])
 
 
 class _Grader:

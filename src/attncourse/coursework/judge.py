@@ -20,7 +20,7 @@ from typing import Any
 from attncourse.coursework.asking import Asked, cases_of, questions_from, run_cell, seed_for
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import LONGEST_WORDS
-from attncourse.coursework.problems import ProblemSet, Question, part_of
+from attncourse.coursework.problems import ProblemSet, Question, UnsoundExam, part_of
 from attncourse.coursework.sandbox import Ended, Limits, Session
 from attncourse.coursework.submissions import (
     Cell,
@@ -59,10 +59,6 @@ TOLD = {
 }
 # What ends a process while a hidden input is asked about is told without a number that it could choose.
 _BY_ITSELF = "its process ended by itself"
-
-
-class UnsoundExam(ValueError):
-    """A problem set whose own solution does not answer."""
 
 
 @dataclass(frozen=True)

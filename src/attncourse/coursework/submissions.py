@@ -6,6 +6,7 @@ A notebook has been through Jupyter, Colab or VS Code, and through its author's 
 the first line of each part or by their ids, whichever is left; what is lost or doubled is said.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question
+from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question, UnsoundExam
 from attncourse.coursework.sandbox import Session
 
 # What is handed in in place of a notebook, and must not be passed over in silence.
@@ -27,6 +28,8 @@ BY_MISTAKE = {
 # What systems and editors leave in folders and archives.
 NOBODY_S = {"__macosx", "desktop.ini", "thumbs.db", "$recycle.bin"}
 MOST_ENTRIES = 10_000  # in one student's folder
+# A field of a table: beyond this, spreadsheets cut it and some readers of CSV refuse the whole file.
+LONGEST_FIELD = 2000
 LONGEST_NAME = 100  # bytes, for files that are called after a student
 NUMBER = r"(\d\d\.\d)"
 _LINES = {part: re.compile(FIRST_LINES[part].replace("{}", NUMBER)) for part in ("answer", "visible-check")}
@@ -119,15 +122,29 @@ def _whose(entry: Path) -> str:
 def _handed_in(student: str, entries: list[Path]) -> HandedIn:
     notebooks, remarks = [], []
     for entry in entries:
-        try:
+        with costing_nobody_else(remarks, readable_name(entry.name)):
             for path in _files(entry, remarks):
                 _take(path, entry, notebooks, remarks)
-        except (OSError, ValueError) as error:
-            remarks.append(f"{readable_name(entry.name)} cannot be read ({why(error)})")
     return HandedIn(student, notebooks, remarks if notebooks or remarks else ["there is no notebook"])
 
 
-def why(error: Exception) -> str:
+@contextlib.contextmanager
+def costing_nobody_else(remarks: list[str], what: str) -> Iterator[None]:
+    """Whatever fails with one student's files becomes a remark of theirs, and costs nobody else anything.
+
+    All that is done with a student's files, from their names to their feedback, is done inside of this.
+    """
+    try:
+        yield
+    except UnsoundExam as error:
+        remarks.append(f"{what} could not be graded, by no fault of its author: {error}"[:LONGEST_FIELD])
+    except (OSError, ValueError) as error:
+        remarks.append(f"{what} could not be read or written ({_why(error)})"[:LONGEST_FIELD])
+    except Exception as error:
+        remarks.append(f"{what} could not be judged, by a fault of the grader: {error!r}"[:LONGEST_FIELD])
+
+
+def _why(error: Exception) -> str:
     """What went wrong, without the paths of this machine."""
     return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
 
@@ -140,7 +157,7 @@ def _files(entry: Path, remarks: list[str]) -> Iterator[Path]:
     count = 0
 
     def said(error: OSError) -> None:
-        remarks.append(f"a folder cannot be read ({why(error)})")
+        remarks.append(f"a folder cannot be read ({_why(error)})")
 
     found = []
     for place, folders, files in os.walk(entry, onerror=said):
