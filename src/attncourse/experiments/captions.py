@@ -1,9 +1,7 @@
-"""Chapter 03: captions of digit scenes by four ways of looking, and the noise in the gradient of a choice."""
+"""Captions of digit scenes by four ways of looking, and the noise in the gradient of a choice."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,10 +15,9 @@ from attncourse.attention import (
     reward_to_go,
     score_function_loss,
 )
-from attncourse.data import PAD, Scene, SceneBatches, collate_scenes, scene_corpus
+from attncourse.data import PAD, Scene, SceneBatches, collate_scenes
 from attncourse.data.scenes import SceneBatch, SceneCorpus
 from attncourse.decoding import caption
-from attncourse.experiments.results import Experiment
 from attncourse.metrics import pointing_accuracy, sequence_error_rate
 from attncourse.models import CellAnnotator, ShowAttendTell, doubly_stochastic_penalty
 from attncourse.training import History, train
@@ -32,7 +29,7 @@ CHOICES = {
     "REINFORCE": "sample",
     "straight-through Gumbel": "gumbel",
 }
-# The devices against noise, one more in each row.
+# The devices of `ReinforceLoss` against noise, one more in each row.
 DEVICES = {
     "plain": {"baseline": None, "to_go": False, "expected": 0.0},
     "moving average": {"baseline": "average", "to_go": False, "expected": 0.0},
@@ -41,9 +38,8 @@ DEVICES = {
 }
 ALL_DEVICES = "and half by expectation"
 LABEL_STEPS, STEPS, SIZE, GRID = 600, 1_000, 32, 8
-PARTLY, DRAWS = 600, 200  # steps before the variance is measured, and gradients it is measured on
+DRAWS = 200  # gradients that the variance is measured on
 LONGEST = 32  # words of a caption that a baseline of its own is kept for
-SEEDS = (0, 1, 2)
 
 
 def word_log_probabilities(
@@ -135,11 +131,13 @@ def label_loss(annotator: CellAnnotator, batch: SceneBatch) -> Float[Tensor, ""]
     return F.binary_cross_entropy_with_logits(annotator.label(batch.images), batch.present)
 
 
-def label_annotator(corpus: SceneCorpus, *, steps: int = LABEL_STEPS, seed: int = 0) -> CellAnnotator:
+def label_annotator(
+    corpus: SceneCorpus, *, steps: int = LABEL_STEPS, size: int = SIZE, seed: int = 0
+) -> CellAnnotator:
     """A CNN trained on the labels of the training images, for `ShowAttendTell` to freeze."""
     torch.manual_seed(seed)
     annotator = CellAnnotator()
-    batches = SceneBatches(corpus.train, corpus.vocabulary, SIZE, seed)
+    batches = SceneBatches(corpus.train, corpus.vocabulary, size, seed)
     train(annotator, label_loss, batches, steps=steps, seed=seed)
     return annotator
 
@@ -149,11 +147,26 @@ def captioner(
 ) -> ShowAttendTell:
     """A new model of one of the systems in `CHOICES`; all have the same parts, but for the score."""
     torch.manual_seed(seed)
+    return untrained_captioner(corpus, annotator, system, **options)
+
+
+def untrained_captioner(
+    corpus: SceneCorpus, annotator: CellAnnotator, system: str, **options
+) -> ShowAttendTell:
+    """`captioner` from the random numbers that torch has now."""
     return ShowAttendTell(annotator, len(corpus.vocabulary), choice=CHOICES[system], **options)
 
 
 def fit_captions(
-    model: ShowAttendTell, corpus: SceneCorpus, loss=None, *, steps: int = STEPS, seed: int = 0, **options
+    model: ShowAttendTell,
+    corpus: SceneCorpus,
+    loss: Callable | None = None,
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    size: int = SIZE,
+    evaluations: int = 5,
+    **options,
 ) -> History:
     """Train on the scenes, keeping the weights that give the dev captions the highest probability.
 
@@ -163,19 +176,29 @@ def fit_captions(
         loss: (model, batch) -> loss; by default `ReinforceLoss()` for sampled choices, else `caption_loss`.
         steps: updates in all.
         seed: of the order of the batches and of the choices.
+        size: scenes in a batch.
+        evaluations: how often the dev captions are looked at.
         options: passed on to `train`.
+
+    Raises:
+        ValueError: no dev scenes; or a checkpoint and a loss with a moving average, which it would not hold.
     """
+    if not len(corpus.dev):
+        raise ValueError("corpus has no dev scenes: the best weights cannot be chosen")
     if loss is None:
         sampled = model.attention is not None and model.attention.choice == "sample"
         loss = ReinforceLoss() if sampled else caption_loss
+    if options.get("checkpoint") and getattr(loss, "average", None) is not None:
+        raise ValueError("checkpoint does not hold the loss's moving average, so the run would go on with "
+                         "another one: train in one go, or use ReinforceLoss(baseline=None)")
     dev = collate_scenes(corpus.dev, corpus.vocabulary)
 
     def dev_loss(model: ShowAttendTell) -> float:
         """Nats per caption; a hard choice is the arg max here."""
         return caption_loss(model, dev.to(next(model.parameters()).device)).item()
 
-    options = {"clip": 5.0, "evaluate": dev_loss, "evaluate_every": max(1, steps // 5), **options}
-    batches = SceneBatches(corpus.train, corpus.vocabulary, SIZE, seed)
+    options = {"clip": 5.0, "evaluate": dev_loss, "evaluate_every": max(1, steps // evaluations), **options}
+    batches = SceneBatches(corpus.train, corpus.vocabulary, size, seed)
     return train(model, loss, batches, steps=steps, seed=seed, **options)
 
 
@@ -246,69 +269,3 @@ def gradient_noise(
         "variance": spread,
         "signal to noise": {name: (max(length, 0.0) / value) ** 0.5 for name, value in spread.items()},
     }
-
-
-@lru_cache(maxsize=1)
-def _prepared(seed: int) -> tuple[SceneCorpus, CellAnnotator]:
-    """The corpus and the trained annotator, which all systems of a seed share."""
-    corpus = scene_corpus()
-    return corpus, label_annotator(corpus, seed=seed)
-
-
-def captions(system: str, seed: int) -> dict:
-    """Exact captions and pointing accuracy on the test scenes; the processor's seconds of the training."""
-    corpus, annotator = _prepared(seed)
-    model = captioner(corpus, annotator, system, seed=seed)
-    started = time.process_time()
-    fit_captions(model, corpus, seed=seed)
-    seconds = round(time.process_time() - started, 1)
-    learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return {"parameters": learned, "processor seconds": seconds, **caption_scores(model, corpus, corpus.test)}
-
-
-@lru_cache(maxsize=1)
-def _partly_trained(seed: int) -> dict[str, dict[str, float]]:
-    """The noise of all rows, on a model after three fifths of its training, with 64 training scenes."""
-    corpus, annotator = _prepared(seed)
-    model = captioner(corpus, annotator, "REINFORCE", seed=seed)
-    fit_captions(model, corpus, seed=seed, steps=PARTLY)
-    device = next(model.parameters()).device
-    batch = collate_scenes(corpus.train[:64], corpus.vocabulary).to(device)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return gradient_noise(model, batch)
-
-
-def reinforce_variance(system: str, seed: int) -> dict:
-    """Noise of the gradient with these devices, and what becomes of a model trained with them."""
-    corpus, annotator = _prepared(seed)
-    model = captioner(corpus, annotator, "REINFORCE", seed=seed)
-    fit_captions(model, corpus, ReinforceLoss(**DEVICES.get(system, {})), seed=seed)
-    numbers = caption_scores(model, corpus, corpus.test)
-    if system in DEVICES:  # reading by expectation changes nothing about the choices that are drawn
-        noise = _partly_trained(seed)
-        numbers |= {metric: round(values[system], 6) for metric, values in noise.items()}
-        numbers["relative variance"] = round(noise["variance"][system] / noise["variance"]["plain"], 6)
-    return numbers
-
-
-EXPERIMENTS = [
-    Experiment(
-        "captions",
-        f"Captions of digit scenes whose digits no training scene holds, {STEPS:,} steps of {SIZE} scenes on "
-        f"a frozen CNN ({LABEL_STEPS} steps on image labels); share of the 1,000 test captions right in each "
-        "word, greedy decoding, and share of digit words at which the most attended cell lies on the digit.",
-        tuple(CHOICES),
-        SEEDS,
-        captions,
-    ),
-    Experiment(
-        "reinforce_variance",
-        f"The score-function gradient of the attention's parameters after {PARTLY} steps, on 64 scenes: "
-        f"summed variance over {DRAWS} draws, with more and more devices; and a model trained with them for "
-        f"{STEPS:,} steps, as in `captions`.",
-        (*DEVICES, ALL_DEVICES),
-        SEEDS,
-        reinforce_variance,
-    ),
-]

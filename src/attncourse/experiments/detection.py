@@ -1,10 +1,8 @@
-"""Chapter 10: DETR finds handwritten digits in scenes; with more training, and with a part taken away."""
+"""DETR finds handwritten digits in scenes; training it, and judging what it finds."""
 
-import math
-import time
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import count
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -12,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attncourse.boxes import Detections
-from attncourse.data import BoxedBatches, BoxedImage, boxed_scenes, collate_boxed
+from attncourse.data import BoxedBatches, BoxedImage, collate_boxed
 from attncourse.data.detection import BoxedBatch, BoxedCorpus
-from attncourse.experiments.results import Experiment
+from attncourse.experiments.rates import HeldCosine
 from attncourse.metrics import average_precision, duplicate_share
 from attncourse.models import DETR, CellBackbone, answers, set_loss
 from attncourse.training import History, train
@@ -23,18 +21,37 @@ from attncourse.training import History, train
 # then a score of 0.5 means a chance of 1 in 11, and two queries can both be sure of one object. With 1, the
 # scores are probabilities. So it is 0.1 while the learning rate is constant, and 1 while it falls.
 NO_OBJECT = (0.1, 1.0)
-SCENES = 8_000
-LABEL_STEPS, STEPS, LONGER, SIZE = 1_000, 1_200, 6_000, 32
-RATE, CONSTANT, CLIP = 1e-3, 0.6, 0.5  # the learning rate is constant for this share of the steps
-SYSTEMS = {
-    "as in the chapter": {},
-    "without an encoder": {"model": {"encoder_layers": 0}},
-    "without auxiliary losses": {"auxiliary": False},
-    "CNN not trained before": {"label_steps": 0},
-    "'no object' counts 0.1": {"no_object": (0.1, 0.1)},
-    "longer": {"scenes": 20_000, "steps": LONGER},
-}
-SEEDS = (0, 1, 2)
+LABEL_STEPS, STEPS, SIZE = 1_000, 1_200, 32
+RATE, CLIP = HeldCosine(1e-3, held=0.6), 0.5
+
+
+class Weighed(NamedTuple):
+    """A batch of scenes, and how much a query counts in it that finds nothing."""
+
+    scenes: BoxedBatch
+    no_object: float
+
+    def to(self, device: torch.device | str) -> "Weighed":
+        """The same on another device."""
+        return Weighed(self.scenes.to(device), self.no_object)
+
+
+class WeighedBatches:
+    """Batches that bring the weight of "no object" along: `batches[step]` has the step's own.
+
+    So the weight hangs on the step alone, also in a run that was interrupted.
+
+    Args:
+        batches: of scenes.
+        weights: while the learning rate is constant, and after it.
+        falls_at: the step, counted from 0, at which the second takes the place of the first.
+    """
+
+    def __init__(self, batches: BoxedBatches, weights: tuple[float, float], falls_at: float):
+        self.batches, self.weights, self.falls_at = batches, weights, falls_at
+
+    def __getitem__(self, step: int) -> Weighed:
+        return Weighed(self.batches[step], self.weights[step >= self.falls_at])
 
 
 def label_loss(backbone: CellBackbone, batch: BoxedBatch) -> Float[Tensor, ""]:
@@ -43,19 +60,28 @@ def label_loss(backbone: CellBackbone, batch: BoxedBatch) -> Float[Tensor, ""]:
     return F.binary_cross_entropy_with_logits(logits, batch.present(logits.shape[-1]))
 
 
-def label_backbone(corpus: BoxedCorpus, *, steps: int = LABEL_STEPS, seed: int = 0) -> CellBackbone:
+def label_backbone(
+    corpus: BoxedCorpus, *, steps: int = LABEL_STEPS, size: int = SIZE, seed: int = 0
+) -> CellBackbone:
     """A CNN trained on the labels of whole training images; with 0 steps, one that is not trained at all."""
     torch.manual_seed(seed)
     backbone = CellBackbone(labels=len(corpus.names))
     if steps:
-        train(backbone, label_loss, BoxedBatches(corpus.train, SIZE, seed), steps=steps, seed=seed)
+        train(backbone, label_loss, BoxedBatches(corpus.train, size, seed), steps=steps, seed=seed)
     return backbone
 
 
 def detector(corpus: BoxedCorpus, backbone: CellBackbone, *, seed: int = 0, **options) -> DETR:
     """A new model on this backbone, without dropout: at this size and budget the model learns too little."""
     torch.manual_seed(seed)
-    return DETR(backbone, backbone.features, len(corpus.names), dropout=0.0, **options)
+    return untrained_detector(corpus, backbone, **options)
+
+
+def untrained_detector(
+    corpus: BoxedCorpus, backbone: CellBackbone, *, dropout: float = 0.0, **options
+) -> DETR:
+    """`detector` from the random numbers that torch has now."""
+    return DETR(backbone, backbone.features, len(corpus.names), dropout=dropout, **options)
 
 
 def fit_detector(
@@ -64,8 +90,11 @@ def fit_detector(
     *,
     steps: int = STEPS,
     seed: int = 0,
+    size: int = SIZE,
+    rate: HeldCosine = RATE,
     no_object: tuple[float, float] = NO_OBJECT,
     auxiliary: bool = True,
+    clip: float = CLIP,
 ) -> History:
     """Train the whole model, backbone included, on the training scenes.
 
@@ -74,24 +103,22 @@ def fit_detector(
         corpus: to learn from.
         steps: updates in all.
         seed: of the order of the batches.
+        size: scenes in a batch.
+        rate: the learning rate.
         no_object: weight of a query that finds nothing, while the learning rate is constant and after it.
         auxiliary: judge the answers after every decoder layer, not only the last.
+        clip: longest gradient.
     """
 
-    done = count()
-
-    def loss(model: DETR, batch: BoxedBatch) -> Tensor:
-        detected = model(batch.images)
+    def loss(model: DETR, batch: Weighed) -> Tensor:
+        detected = model(batch.scenes.images)
         if not auxiliary:
             detected = detected._replace(earlier=())
-        return set_loss(detected, batch.objects, no_object=no_object[next(done) >= CONSTANT * steps]).total
+        return set_loss(detected, batch.scenes.objects, no_object=batch.no_object).total
 
-    def rate(step: int) -> float:
-        falling = max(0.0, step / steps - CONSTANT) / (1 - CONSTANT)
-        return RATE * (1 + math.cos(math.pi * falling)) / 2
-
-    batches = BoxedBatches(corpus.train, SIZE, seed)
-    return train(model, loss, batches, steps=steps, learning_rate=rate, clip=CLIP, seed=seed)
+    batches = WeighedBatches(BoxedBatches(corpus.train, size, seed), no_object, rate.held * steps)
+    return train(model, loss, batches, steps=steps, learning_rate=partial(rate, steps=steps), clip=clip,
+                 seed=seed)
 
 
 def find(model: DETR, images: Sequence[BoxedImage]) -> list[Detections]:
@@ -108,7 +135,7 @@ def find(model: DETR, images: Sequence[BoxedImage]) -> list[Detections]:
 def detection_scores(model: DETR, images: Sequence[BoxedImage]) -> dict[str, float]:
     """Average precision, share of images with a thing found twice, and how often the number is right.
 
-    "Found" are the answers surer than 0.5; nothing is suppressed.
+    An answer counts where it is surer than 0.5; nothing is suppressed.
     """
     found = find(model, images)
     shown = [boxed.objects for boxed in images]
@@ -117,36 +144,3 @@ def detection_scores(model: DETR, images: Sequence[BoxedImage]) -> dict[str, flo
     numbers = average_precision(found, shown)
     numbers |= {"duplicates": duplicate_share(found), "counted": sum(counted) / len(counted)}
     return {name: round(value, 4) for name, value in numbers.items()}
-
-
-@lru_cache(maxsize=1)
-def _scenes(train: int, seed: int) -> BoxedCorpus:
-    return boxed_scenes(train, seed=seed)
-
-
-def detection(system: str, seed: int) -> dict:
-    """Train and judge on the test scenes; the processor's seconds are those of all training."""
-    options = dict(SYSTEMS[system])
-    corpus = _scenes(options.pop("scenes", SCENES), seed)
-    started = time.process_time()
-    backbone = label_backbone(corpus, steps=options.pop("label_steps", LABEL_STEPS), seed=seed)
-    model = detector(corpus, backbone, seed=seed, **options.pop("model", {}))
-    fit_detector(model, corpus, seed=seed, **options)
-    seconds = round(time.process_time() - started, 1)
-    parameters = sum(p.numel() for p in model.parameters())
-    return {"parameters": parameters, "processor seconds": seconds, **detection_scores(model, corpus.test)}
-
-
-EXPERIMENTS = [
-    Experiment(
-        "detection",
-        f"Scenes of 1 to 5 handwritten digits on 48 x 48 pixels, {STEPS:,} steps of {SIZE} ({LONGER:,} "
-        f"for 'longer', from 20,000 instead of {SCENES:,} scenes) on a CNN trained for {LABEL_STEPS:,} steps "
-        "on image labels; 1,000 test scenes whose digits no training scene holds. AP as COCO measures it; "
-        "share of scenes in which a thing is found twice, and in which the number of things found is right, "
-        "at a score above 0.5 with no suppression.",
-        tuple(SYSTEMS),
-        SEEDS,
-        detection,
-    ),
-]

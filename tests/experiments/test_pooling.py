@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from attncourse import experiments
 from attncourse.data import collate_documents, documents_corpus
-from attncourse.experiments import chapter06
-from attncourse.experiments.chapter06 import (
+from attncourse.experiments import pooling
+from attncourse.experiments.pooling import (
     SYSTEMS,
     Reading,
     accuracy,
@@ -69,7 +68,7 @@ def test_accuracy_and_finding_count_what_they_say(monkeypatch):
         [place] = document.deciding_words
         words[document.deciding_sentence][place - i % 2] = 1.0
         readings.append(Reading(shown, words, sentence))
-    monkeypatch.setattr(chapter06, "read_documents", lambda *given: readings)
+    monkeypatch.setattr(pooling, "read_documents", lambda *given: readings)
     assert accuracy(None, CORPUS, documents) == 0.5
     assert finding(None, CORPUS, documents) == {"deciding sentence": 0.25, "deciding word": 0.5}
 
@@ -88,7 +87,3 @@ def test_systems_of_one_seed_start_alike():
     one, same, other = (document_classifier(CORPUS, "last state", seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one.output.weight, same.output.weight)
     assert not torch.equal(one.output.weight, other.output.weight)
-
-
-def test_the_experiments_of_this_chapter_are_registered():
-    assert {"documents_pooling", "reviews_pooling"} <= set(experiments.names())

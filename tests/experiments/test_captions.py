@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from attncourse.attention import log_probability
 from attncourse.data import PAD, collate_scenes, scene_corpus
-from attncourse.experiments import chapter03
-from attncourse.experiments.chapter03 import (
+from attncourse.experiments import captions
+from attncourse.experiments.captions import (
     CHOICES,
     DEVICES,
     ReinforceLoss,
@@ -54,7 +54,7 @@ def tiny_batch():
     images = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(2)).double()
     # The last step is padding: the choice made there belongs to no word.
     target_in, target_out = torch.tensor([[1, 5, 0]]), torch.tensor([[5, 2, PAD]])
-    return chapter03.SceneBatch(images, torch.zeros(1, 10), target_in, target_out, torch.tensor([2]))
+    return captions.SceneBatch(images, torch.zeros(1, 10), target_in, target_out, torch.tensor([2]))
 
 
 def flat_gradient(model, value):
@@ -102,7 +102,7 @@ def test_the_entropy_bonus_flattens_the_choice():
     bonus = flat_gradient(model, flat(model, batch)) - without
     torch.manual_seed(0)
     told = model(batch.images, batch.target_in)
-    uncertainty = chapter03.entropy(told.alpha)[:, :STEPS].sum()
+    uncertainty = captions.entropy(told.alpha)[:, :STEPS].sum()
     torch.testing.assert_close(bonus, -flat_gradient(model, uncertainty), msg="padding counted, or the sign")
 
 
@@ -151,7 +151,7 @@ def test_a_caption_s_loss_is_the_sum_over_its_words():
     alone = [caption_loss(model, collate_scenes([scene], CORPUS.vocabulary)) for scene in CORPUS.train[:4]]
     torch.testing.assert_close(caption_loss(model, BATCH), torch.stack(alone).mean())
     told = model(BATCH.images, BATCH.target_in)
-    extra = chapter03.doubly_stochastic_penalty(told.alpha, BATCH.target_out != PAD)
+    extra = captions.doubly_stochastic_penalty(told.alpha, BATCH.target_out != PAD)
     torch.testing.assert_close(caption_loss(model, BATCH, penalty=0.5), torch.stack(alone).mean() + extra / 2)
 
 
@@ -184,7 +184,7 @@ def test_a_right_caption_counts_and_a_wrong_word_does_not(monkeypatch):
     scenes = CORPUS.test
     said = [list(scene.caption) for scene in scenes]
     said[0] = said[0][:-1]
-    monkeypatch.setattr(chapter03, "say", lambda *args: said)
+    monkeypatch.setattr(captions, "say", lambda *args: said)
     model = captioner(CORPUS, CellAnnotator(), "no attention")
     assert caption_scores(model, CORPUS, scenes) == {"exact": 1 - 1 / 8}
 
@@ -219,7 +219,16 @@ def test_noise_is_measured_on_the_same_draws_and_falls_with_the_devices():
     assert twice["variance"]["a"] == twice["variance"]["b"], "each row drew choices of its own"
 
 
-def test_the_experiments_of_this_chapter_are_registered():
-    from attncourse import experiments
+def test_a_loss_with_a_memory_is_not_resumed(tmp_path):
+    """The moving average of the rewards is not in a checkpoint: a resumed run would silently be another."""
+    model = captioner(CORPUS, CellAnnotator(8), "REINFORCE", hidden=8, width=8)
+    with pytest.raises(ValueError, match="checkpoint does not hold the loss's moving average"):
+        fit_captions(model, CORPUS, steps=2, checkpoint=tmp_path / "run.pt")
+    plain = ReinforceLoss(baseline=None)
+    fit_captions(model, CORPUS, plain, steps=2, checkpoint=tmp_path / "run.pt", progress=False)
 
-    assert {"captions", "reinforce_variance"} <= set(experiments.names())
+
+def test_no_dev_scenes_is_refused_by_name():
+    model = captioner(CORPUS, CellAnnotator(8), "no attention", hidden=8, width=8)
+    with pytest.raises(ValueError, match="no dev scenes"):
+        fit_captions(model, scene_corpus(4, dev=0, test=0), steps=2)

@@ -1,4 +1,4 @@
-"""Chapter 06's tables: one vector from many, by attention, by the mean, and by the last state."""
+"""One vector from many, by attention, by the mean, and by the last state: classes of documents."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,11 +14,7 @@ from attncourse.data import (
     DocumentBatches,
     DocumentCorpus,
     collate_documents,
-    documents_corpus,
-    reviews_corpus,
 )
-from attncourse.experiments.results import Experiment
-from attncourse.experiments.sequences import parameters
 from attncourse.models import HierarchicalAttentionNetwork
 from attncourse.training import History, train
 
@@ -31,8 +27,6 @@ SYSTEMS = {
     "mean, with GRUs": {"pooling": "mean"},
     "last state": {"pooling": "last"},
 }
-EPOCHS = (1, 2, 3, 6)
-REVIEW_SIZES = {"embedding": 100, "hidden": 50}
 
 
 class Reading(NamedTuple):
@@ -52,6 +46,11 @@ def document_classifier(
 ) -> HierarchicalAttentionNetwork:
     """An untrained model, as one of `SYSTEMS`; `sizes` replace that system's own."""
     torch.manual_seed(seed)
+    return untrained_classifier(corpus, system, **sizes)
+
+
+def untrained_classifier(corpus: DocumentCorpus, system: str, **sizes) -> HierarchicalAttentionNetwork:
+    """`document_classifier` from the random numbers that torch has now."""
     options = {**SYSTEMS[system], **sizes}
     return HierarchicalAttentionNetwork(len(corpus.vocabulary), len(corpus.classes), **options)
 
@@ -65,7 +64,8 @@ def fit_documents(
     model: HierarchicalAttentionNetwork,
     corpus: DocumentCorpus,
     *,
-    epochs: int,
+    epochs: int | None = None,
+    steps: int | None = None,
     seed: int = 0,
     size: int = 5,
     learning_rate: float = 1e-2,
@@ -76,14 +76,20 @@ def fit_documents(
     Args:
         model: to be trained in place.
         corpus: to learn from.
-        epochs: how often every training document is read.
+        epochs: how often every training document is read; or
+        steps: updates in all.
         seed: of the order of the documents.
         size: documents in a batch.
         learning_rate: the first one.
         options: passed on to `train`.
+
+    Raises:
+        ValueError: epochs and steps, or neither.
     """
+    if (epochs is None) == (steps is None):
+        raise ValueError(f"epochs is {epochs} and steps is {steps}: give one of them")
     batches = DocumentBatches(corpus.train, corpus.vocabulary, size, seed)
-    return train(model, document_loss, batches, steps=epochs * len(batches), seed=seed,
+    return train(model, document_loss, batches, steps=steps or epochs * len(batches), seed=seed,
                  learning_rate=learning_rate, **options)
 
 
@@ -141,47 +147,3 @@ def logits_with(
     vectors, _ = model.read_words(*batch[:3])
     states = model.sentences.annotate(vectors, batch.sentences)[0] if model.sentences.recurrent else vectors
     return model.output((sentence_weights[:, None] @ states).squeeze(1))
-
-
-def documents_pooling(system: str, seed: int) -> dict:
-    """Test accuracy after some epochs, each a run of its own, and what the attention found in the third."""
-    corpus = documents_corpus()
-    numbers: dict = {"accuracy": {}}
-    for epochs in EPOCHS:
-        model = document_classifier(corpus, system, seed=seed)
-        fit_documents(model, corpus, epochs=epochs, seed=seed,
-                      learning_rate=5e-3 if model.words.recurrent else 1e-2)
-        numbers["accuracy"][str(epochs)] = round(accuracy(model, corpus, corpus.test), 4)
-        if epochs == 3 and system.startswith("attention"):
-            numbers |= finding(model, corpus, corpus.test)
-    return {"parameters": parameters(model), **numbers}
-
-
-def reviews_pooling(system: str, seed: int) -> dict:
-    """Test accuracy on real reviews after three epochs."""
-    corpus = reviews_corpus()
-    sizes = {} if SYSTEMS[system].get("hidden", 0) is None else REVIEW_SIZES
-    model = document_classifier(corpus, system, seed=seed, **sizes)
-    fit_documents(model, corpus, epochs=3, seed=seed, size=32, learning_rate=2e-3)
-    return {"parameters": parameters(model), "accuracy": round(accuracy(model, corpus, corpus.test), 4)}
-
-
-EXPERIMENTS = [
-    Experiment(
-        "documents_pooling",
-        "1,500 made reviews in which one sentence decides the class; share of 1,000 test reviews that are "
-        "classified rightly after 1, 2, 3 and 6 epochs, and that have most weight on the deciding sentence, "
-        "and within it on the deciding word, after 3.",
-        tuple(SYSTEMS),
-        (0, 1, 2),
-        documents_pooling,
-    ),
-    Experiment(
-        "reviews_pooling",
-        "IMDB, 22,500 reviews to train on, 3 epochs of batches of 32; share of the 25,000 test reviews that "
-        "are classified rightly.",
-        tuple(SYSTEMS),
-        (0, 1, 2),
-        reviews_pooling,
-    ),
-]

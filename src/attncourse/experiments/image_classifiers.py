@@ -1,10 +1,8 @@
-"""Chapter 09's tables: how many images a Vision Transformer needs, beside a CNN and a plain network.
+"""How many images a Vision Transformer needs, beside a CNN and a plain network.
 
 The digits take seconds. CIFAR-10 is a recipe for a machine with a GPU: `attncourse results cifar10`.
 """
 
-import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,10 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attncourse.data import ImageBatches, LabelledImages, cifar10_corpus, digits_corpus
-from attncourse.experiments.results import Experiment
-from attncourse.experiments.sequences import parameters
-from attncourse.models import VisionTransformer, attention_distance, nearest_are_neighbours, position_cosines
+from attncourse.data import ImageBatches, LabelledImages
+from attncourse.models import VisionTransformer
 from attncourse.training import History, train
 
 # --- The systems -------------------------------------------------------------------------------------------
@@ -60,9 +56,11 @@ def convolution(channels: int, features: int, stride: int = 1) -> nn.Sequential:
     )
 
 
-def behind_a_convolution(channels: int, features: int, build: Callable[..., nn.Module]) -> nn.Sequential:
-    """A model that reads the features of one convolution, in place of the pixels."""
-    return nn.Sequential(convolution(channels, features), build(channels=features))
+def behind_a_convolution(
+    channels: int, features: int, build: Callable[..., nn.Module], **options
+) -> nn.Sequential:
+    """A model that reads the features of one convolution, not the pixels; `options` are its own."""
+    return nn.Sequential(convolution(channels, features), build(channels=features, **options))
 
 
 # 57,000 to 61,000 parameters each.
@@ -95,10 +93,6 @@ def image_classifier(
 # --- Training and measuring --------------------------------------------------------------------------------
 
 STEPS, SIZE = 400, 64
-IMAGES = (50, 200, 600, 1_197)
-# Pixels by which the training digits are moved, anew at every step.
-MOVED = {"in their place": 0, "moved by up to 1 pixel": 1, "moved by up to 2 pixels": 2}
-POSITION_STEPS = 800
 
 
 def image_loss(model: nn.Module, batch: LabelledImages) -> Float[Tensor, ""]:
@@ -153,97 +147,12 @@ def drawn(images: LabelledImages, count: int, seed: int) -> LabelledImages:
     return images.take(order[:count])
 
 
-def warmed_cosine(step: int, *, peak: float, steps: int, warm_up: int) -> float:
-    """A learning rate that rises evenly over the first steps, then falls along a cosine to 0.
-
-    Args:
-        step: from 1.
-        peak: the highest rate, at the end of the warm-up.
-        steps: in all.
-        warm_up: steps of the rise.
-    """
-    if step <= warm_up:
-        return peak * step / warm_up
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up)))
-
-
-# --- The tables --------------------------------------------------------------------------------------------
-
-
-def vit_data(system: str, seed: int) -> dict:
-    """Test accuracy on the digits, after equally many steps on few and on more of them."""
-    corpus, found = digits_corpus(), {}
-    started = time.process_time()
-    for count in IMAGES:
-        model = image_classifier(system, seed=seed)
-        fit_images(model, drawn(corpus.train, count, seed), seed=seed)
-        found[str(count)] = round(image_accuracy(model, corpus.test), 4)
-    seconds = round(time.process_time() - started, 1)
-    return {"parameters": parameters(model), "processor seconds": seconds, "accuracy": found}
-
-
-def vit_positions(system: str, seed: int) -> dict:
-    """Do neighbours among the patches come to have like positions? And how far do the heads look?"""
-    corpus, model = digits_corpus(), vit_with_small_positions(seed)
-    fit_images(model, corpus.train, steps=POSITION_STEPS, seed=seed, shift=MOVED[system])
-    model.cpu()
-    with torch.no_grad():
-        maps = model.attention_maps(corpus.test.images)
-        distances = attention_distance(maps, model.grid, model.patch).mean(-1)
-        nearest = nearest_are_neighbours(position_cosines(model.positions, model.grid))
-    return {
-        "parameters": parameters(model),
-        "accuracy": round(image_accuracy(model, corpus.test), 4),
-        "nearest are neighbours": round(nearest, 4),
-        "distance": {f"layer {i}": round(far, 3) for i, far in enumerate(distances.tolist(), start=1)},
-    }
-
-
 def vit_with_small_positions(seed: int = 0) -> VisionTransformer:
     """The ViT of the digits, untrained, with positions so small that what is seen of them was learned."""
-    model = image_classifier("ViT", seed=seed)
+    return small_positions(image_classifier("ViT", seed=seed))
+
+
+def small_positions(model: VisionTransformer) -> VisionTransformer:
+    """The model with its positions drawn anew, nearly 0."""
     nn.init.normal_(model.positions, std=0.02)  # as in the paper's code
     return model
-
-
-def cifar10(system: str, seed: int, *, epochs: int = 100, size: int = 128) -> dict:
-    """Test accuracy on CIFAR-10, trained on all 50,000 images, shifted by up to 4 pixels and mirrored."""
-    corpus = cifar10_corpus(dev=0)
-    model = image_classifier(system, seed=seed, systems=CIFAR_SYSTEMS)
-    steps = epochs * math.ceil(len(corpus.train.labels) / size)
-    rate = partial(warmed_cosine, peak=5e-4, steps=steps, warm_up=max(1, steps // 20))
-    fit_images(
-        model, corpus.train, steps=steps, seed=seed, size=size, shift=4, mirror=True, learning_rate=rate
-    )
-    return {"parameters": parameters(model), "accuracy": round(image_accuracy(model, corpus.test), 4)}
-
-
-EXPERIMENTS = [
-    Experiment(
-        "vit_data",
-        f"Handwritten digits of 8 x 8 pixels, {STEPS} steps on batches of {SIZE} (of all images where there "
-        "are fewer); share of 400 test digits that are classified rightly after training on "
-        f"{', '.join(map(str, IMAGES))} digits, which each seed draws anew.",
-        tuple(DIGIT_SYSTEMS),
-        (0, 1, 2),
-        vit_data,
-    ),
-    Experiment(
-        "vit_positions",
-        f"The ViT of `vit_data`, all 1,197 digits, {POSITION_STEPS} steps, its positions nearly 0 at first, "
-        "the digits moved about or not; share of the 16 patches whose most similar other position (cosine) "
-        "is that of a patch above, below, left or right (by chance 0.2), and the distance in pixels that a "
-        "layer's heads look on the test digits.",
-        tuple(MOVED),
-        (0, 1, 2),
-        vit_positions,
-    ),
-    Experiment(
-        "cifar10",
-        "CIFAR-10, 50,000 images to train on, 100 epochs of batches of 128, shifted by up to 4 pixels and "
-        "mirrored; share of the 10,000 test images that are classified rightly.",
-        tuple(CIFAR_SYSTEMS),
-        (0, 1, 2),
-        cifar10,
-    ),
-]

@@ -1,10 +1,10 @@
-"""What chapter 01 measures beside its tables: influence of source words, and how many symbols pass."""
+"""Influence of source words: shares of a gradient, in the source's order."""
 
 import pytest
 import torch
 
 from attncourse.data import Corpus, Pair, Vocabulary
-from attncourse.experiments.chapter01 import influence, passing
+from attncourse.experiments.influence import influence
 from attncourse.models import RNNSearch, Seq2Seq
 
 WORDS = Vocabulary(["le", "chat", "dort"])
@@ -51,12 +51,3 @@ def test_a_word_that_is_not_read_has_no_influence():
 def test_no_source_is_refused():
     with pytest.raises(ValueError, match="no source words"):
         influence(seq2seq(), CORPUS, Pair((), ("le",)))
-
-
-@pytest.mark.parametrize(
-    ("right", "expected"),
-    [({"1": 1.0, "2": 0.95, "3": 0.5, "10": 1.0}, 2), ({"1": 0.2}, 0), ({"2": 1.0, "10": 0.9, "1": 1.0}, 10)],
-)
-def test_passing_stops_at_the_first_length_that_fails(right, expected):
-    """Lengths are names: "10" comes after "2", not before."""
-    assert passing(right) == expected

@@ -5,26 +5,27 @@ import math
 import pytest
 import torch
 
-from attncourse import experiments
 from attncourse.attention import ATLAS, mechanism
-from attncourse.experiments import chapter11, load_results
-from attncourse.experiments.chapter11 import (
+from attncourse.experiments import costs, load_results
+from attncourse.experiments.costs import (
     KEPT,
     LENGTHS,
-    LOOKED_UP_BY,
     STEPPING,
-    atlas_cost,
-    atlas_step,
     cost_by_length,
-    fit_linear_lookup,
-    found_again,
-    linear_lookup,
     milliseconds,
     peak_bytes,
     step_over,
 )
+from attncourse.experiments.tables import EXPERIMENTS
+from attncourse.experiments.tables import costs as tables
 
 MEGABYTE = 2**20
+
+
+def measured(table, system):
+    """The numbers of one row, first seed."""
+    [row] = [row for row in EXPERIMENTS[table].rows if row.name == system]
+    return row.run(row, 0)
 
 
 def ones(megabytes):
@@ -71,7 +72,7 @@ def test_the_profiler_writes_nothing_into_a_notebook(capfd):
 def test_the_time_is_the_median_of_calls_and_the_first_is_left_out(monkeypatch):
     """Calls of 9, then 1, 2, 6 seconds on a clock that only they move; then the time is up."""
     now, lasting, calls = [0.0], iter([9, 1, 2, 6]), []
-    monkeypatch.setattr(chapter11.time, "process_time", lambda: now[0])
+    monkeypatch.setattr(costs.time, "process_time", lambda: now[0])
 
     def call():
         calls.append(1)
@@ -100,20 +101,20 @@ def test_memory_grows_as_the_atlas_says(row):
 
 
 def test_a_run_stops_before_it_holds_too_much(monkeypatch):
-    monkeypatch.setattr(chapter11, "LENGTHS", (64, 128, 256))
-    monkeypatch.setattr(chapter11, "MOST_BYTES", 10_000_000)
-    monkeypatch.setattr(chapter11, "milliseconds", lambda call: 1.0)
-    numbers = atlas_cost("soft", 0)
+    monkeypatch.setattr(tables, "LENGTHS", (64, 128, 256))
+    monkeypatch.setattr(tables, "MOST_BYTES", 10_000_000)
+    monkeypatch.setattr(tables, "milliseconds", lambda call: 1.0)
+    numbers = measured("atlas_cost", "soft")
     assert list(numbers["megabytes"]) == list(numbers["milliseconds"]) == ["64", "128"], "256 holds 17 MB"
-    assert list(atlas_cost("linear", 0)["megabytes"]) == ["64", "128", "256"]
+    assert list(measured("atlas_cost", "linear")["megabytes"]) == ["64", "128", "256"]
     assert numbers["parameters"] == mechanism("soft").parameters()
 
 
 def test_what_is_kept_from_step_to_step(monkeypatch):
     """Keys and values of every word, of few heads, of the window; or two sums."""
-    monkeypatch.setattr(chapter11, "KEPT", (64, 128))
-    monkeypatch.setattr(chapter11, "milliseconds", lambda call: call() is None)
-    kept = {system: atlas_step(system, 0)["kilobytes"] for system in STEPPING}
+    monkeypatch.setattr(tables, "KEPT", (64, 128))
+    monkeypatch.setattr(tables, "milliseconds", lambda call: call() is None)
+    kept = {system: measured("atlas_step", system)["kilobytes"] for system in STEPPING}
     whole = 2 * 64 * 64 * 4 / 1000
     assert kept["multi-head"] == {"64": round(whole, 3), "128": round(2 * whole, 3)}
     assert kept["grouped-query"]["64"] == round(whole / 2, 3)
@@ -128,7 +129,7 @@ def test_a_step_reads_what_the_last_place_of_a_causal_layer_reads(system):
     torch.manual_seed(0)
     _, call = step_over(system, 40)
     torch.manual_seed(0)
-    layer = mechanism(system).build(chapter11.SIZES)
+    layer = mechanism(system).build(costs.SIZES)
     words, new = torch.randn(1, 40, 64), torch.randn(1, 1, 64)
     seen = words[:, -17:] if system == "sliding window" else words
     expected = layer(new, seen, seen).context
@@ -136,32 +137,7 @@ def test_a_step_reads_what_the_last_place_of_a_causal_layer_reads(system):
     torch.testing.assert_close(read if system == "linear" else read.context, expected)
 
 
-@pytest.mark.parametrize("kind", LOOKED_UP_BY)
-def test_a_looker_up_trains_with_either_score(kind):
-    model, history = fit_linear_lookup(kind, 8, steps=3, device="cpu", progress=False)
-    assert len(history.loss) == 3 and model.score.__class__ is LOOKED_UP_BY[kind]
-    found = found_again(model, 50)
-    assert 0 <= found["accuracy"] <= 1 and 1 / 16 <= found["largest weight"] <= 1
-
-
-def test_systems_of_a_lookup_say_their_score_and_width(monkeypatch):
-    asked = []
-
-    def fit(kind, width, seed):
-        asked.append((kind, width, seed))
-        return torch.nn.Linear(2, 3), None
-
-    monkeypatch.setattr(chapter11, "fit_linear_lookup", fit)
-    monkeypatch.setattr(chapter11, "found_again", lambda model: {"accuracy": 0.5})
-    assert linear_lookup("linear, d = 16", 2) == {"parameters": 9, "accuracy": 0.5}
-    assert asked == [("linear", 16, 2)]
-
-
 # --- The stored tables -------------------------------------------------------------------------------------
-
-
-def test_the_experiments_of_this_chapter_are_registered():
-    assert {"atlas_cost", "atlas_step", "linear_lookup"} <= set(experiments.names())
 
 
 def test_costs_are_stored_for_every_mechanism():
@@ -186,8 +162,3 @@ def test_steps_are_stored_for_every_length():
     table = load_results("atlas_step")
     assert table.systems == list(STEPPING)
     assert all(list(cost_by_length(table, system, "kilobytes")) == list(KEPT) for system in STEPPING)
-
-
-def test_the_lookup_is_stored_for_every_width():
-    assert load_results("linear_lookup").systems == [
-        f"{kind}, d = {width}" for width in (8, 16, 32, 64) for kind in LOOKED_UP_BY]
