@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def course(tmp_path_factory, bubblewrap) -> Path:
     folder = tmp_path_factory.mktemp("lecturer")
     commands = EXAMPLE.strip().splitlines()
     assert len(commands) == 10 and commands[2:4] == INSTALL
-    commands[2:4] = [f"mkdir -p .venv && ln -s {Path(sys.executable).parent} .venv/bin"]
+    commands[2:4] = [f"mkdir -p .venv && ln -s {shlex.quote(str(Path(sys.executable).parent))} .venv/bin"]
     run(folder, "\n".join(commands))
     return folder / "course"
 
