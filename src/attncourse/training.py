@@ -60,8 +60,8 @@ def token_loss(model: nn.Module, batch: Any, *, smoothing: float = 0.0) -> Float
         return F.cross_entropy(logits, target, ignore_index=PAD, reduction="sum") / count
     log_probability = logits.log_softmax(-1)
     right = log_probability.gather(-1, target[:, None]).squeeze(-1)
-    impossible = torch.tensor(PAD, device=logits.device)  # a model may say so, and -inf has no difference
-    others = log_probability.index_fill(-1, impossible, 0.0).sum(-1) - right
+    # Padding is left out and not subtracted: a model may say that it is impossible, and -inf - -inf is NaN.
+    others = log_probability[:, :PAD].sum(-1) + log_probability[:, PAD + 1 :].sum(-1) - right
     share = smoothing / (logits.shape[-1] - 2)
     return -((1 - smoothing) * right + share * others)[target != PAD].sum() / count
 
