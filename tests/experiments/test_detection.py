@@ -1,5 +1,7 @@
 """Training DETR: the weight of "no object" hangs on the step alone."""
 
+from itertools import count
+
 import pytest
 import torch
 
@@ -22,16 +24,16 @@ def test_an_interrupted_run_has_the_weights_of_one_that_was_not(tmp_path, monkey
     """Stopped after half of the steps and resumed, "no object" must not count 0.1 once more."""
 
     def fitted(*, stop=None):
-        def interrupted(model, loss, batches, **options):
-            class Stopping:
-                def __getitem__(self, step):
-                    if step == stop:
-                        raise KeyboardInterrupt
-                    return batches[step]
+        evaluations = count(1)
 
-            return train(model, loss, Stopping(), checkpoint=tmp_path / f"{stop or 'resumed'}.pt",
-                         evaluate=lambda model: 0.0, evaluate_every=1, device="cpu", progress=False,
-                         **options)
+        def evaluate(model):
+            if next(evaluations) == stop:
+                raise KeyboardInterrupt
+            return 0.0
+
+        def interrupted(model, loss, batches, **options):
+            return train(model, loss, batches, checkpoint=tmp_path / f"{stop or 'resumed'}.pt",
+                         evaluate=evaluate, evaluate_every=1, device="cpu", progress=False, **options)
 
         monkeypatch.setattr(detection, "train", interrupted)
         backbone = label_backbone(CORPUS, steps=0)
