@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -162,8 +163,10 @@ def _coursework_build(chosen: argparse.Namespace) -> int:
 
 
 def _coursework_grade(chosen: argparse.Namespace) -> int:
-    from attncourse.coursework import grading, sandbox
+    from attncourse.coursework import grading, sandbox, submissions
 
+    sys.stdout.reconfigure(errors="backslashreplace")  # names of every language, on any terminal
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what was started, as Ctrl-C does
     try:
         graded = grading.grade(
             chosen.submissions,
@@ -184,7 +187,12 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
         )
         print(f"{one.student}: {points or 'nothing could be graded'}")
     print(f"grades and feedback are in {chosen.out}")
-    return 0
+    if passed_over := submissions.passed_over(chosen.submissions):
+        print(f"nobody's submission, and not graded: {', '.join(passed_over)}")
+    unsound = {why for one in graded for why in one.unsound.values()}
+    for why in sorted(unsound):
+        print(f"attncourse: could not be graded, for anybody: {why}", file=sys.stderr)
+    return 1 if unsound else 0
 
 
 def _coursework_check(chosen: argparse.Namespace) -> int:

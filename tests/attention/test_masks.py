@@ -4,8 +4,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import export
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from attncourse.attention import MultiHeadAttention, causal_mask, padding_mask, window_mask
+from attncourse.attention import (
+    MultiHeadAttention,
+    causal_mask,
+    check_lengths,
+    padding_mask,
+    values_can_be_read,
+    window_mask,
+)
 
 
 def test_padding_mask_shows_the_real_positions():
@@ -19,6 +30,55 @@ def test_padding_mask_shows_the_real_positions():
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(9, 12))
 def test_each_row_shows_as_many_as_its_length(lengths, size):
     assert padding_mask(torch.tensor(lengths), size).sum(-1).flatten().tolist() == lengths
+
+
+class Padding(nn.Module):
+    """A program around the mask, to be compiled and exported."""
+
+    def forward(self, lengths):
+        return padding_mask(lengths, 5)
+
+
+def on_meta(make, lengths):
+    return torch.zeros(make(lengths.to("meta")).shape).bool() | make(lengths)
+
+
+def with_fakes(make, lengths):
+    with FakeTensorMode() as mode:
+        assert make(mode.from_tensor(lengths)).shape == (len(lengths), 1, 5)
+    return make(lengths)
+
+
+TRANSFORMS = {
+    "compile": lambda make, lengths: torch.compile(make, fullgraph=True, backend="eager")(lengths),
+    "export": lambda make, lengths: export(make, (lengths,), strict=False).module()(lengths),
+    "strict export": lambda make, lengths: export(make, (lengths,), strict=True).module()(lengths),
+    "vmap": lambda make, lengths: torch.vmap(make)(lengths[:, None])[:, 0],
+    "make_fx": lambda make, lengths: make_fx(make)(lengths)(lengths),
+    "jit.trace": lambda make, lengths: torch.jit.trace(make, lengths)(lengths),
+    "meta": on_meta,
+    "fake": with_fakes,
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_padding_mask_is_made_inside_every_transform(transform):
+    """A check that reads the lengths stops the compiler, the export and vmap with errors of their own."""
+    lengths = torch.tensor([2, 0, 5])
+    mask = TRANSFORMS[transform](Padding(), lengths)
+    assert torch.equal(mask, padding_mask(lengths, 5)), f"{transform} made another mask"
+
+
+@pytest.mark.filterwarnings("error")
+def test_lengths_are_checked_where_they_can_be_read_and_once():
+    lengths = torch.tensor([4])
+    assert values_can_be_read(lengths) and not values_can_be_read(lengths.to("meta"))
+    with pytest.raises(ValueError, match="between 0 and size = 3"):
+        check_lengths(lengths, 3)
+    assert padding_mask(lengths, 3, checked=True).all(), "what was checked before was checked again"
+    torch.func.grad(lambda x: (x * padding_mask(torch.tensor([1]), 3)).sum())(torch.ones(3))
+    with pytest.raises(ValueError, match="between 0 and size = 3"):
+        torch.func.grad(lambda x: (x * padding_mask(lengths, 3)).sum())(torch.ones(3))
 
 
 def test_causal_mask_hides_the_future_and_shows_the_present():

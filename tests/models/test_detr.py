@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attncourse.attention import GridPositions, MultiHeadAttention
+from attncourse.attention import GridPositions, SoftmaxRead
 from attncourse.boxes import Objects
 from attncourse.models import DETR, CellBackbone, Detected, DetectionMaps, answers, match, set_loss
 from attncourse.models.detr import QueryLayer
@@ -446,7 +446,7 @@ def test_dropout_acts_in_training_and_at_every_place():
     assert torch.equal(model(pictures).logits, expected), "dropout in evaluation"
     places = [(module, "p") for module in model.modules() if isinstance(module, nn.Dropout)]
     assert len(places) == 2 * (2 + 1) + 3 * (3 + 1)
-    places += [(module, "dropout") for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    places += [(module, "dropout") for module in model.modules() if isinstance(module, SoftmaxRead)]
     assert [getattr(*place) for place in places] == [0.3] * len(places)
 
 
@@ -476,7 +476,7 @@ def test_a_cell_is_6_by_6_pixels():
 
 def test_an_image_shows_a_label_if_one_of_its_cells_does():
     """log mean exp: one cell at 100 is worth 100 - log 64, wherever it lies."""
-    backbone, cells = CellBackbone(features=3, labels=2).eval(), torch.zeros(1, 3, 8, 8)
+    backbone, cells = CellBackbone(features=3, labels=2, channels=3).eval(), torch.zeros(1, 3, 8, 8)
     cells[0, 0, 5, 2] = 100.0
     backbone.layers = nn.Identity()
     with torch.no_grad():

@@ -175,7 +175,7 @@ IDS, WORDS, SENTENCES = padded(DOCUMENTS)
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: build("max"), ValueError, "pooling is 'max': choose one of attention, mean, last"),
+        (lambda: build("max"), ValueError, "pooling is 'max': choose from attention, mean, last"),
         (lambda: build()(IDS.float(), WORDS, SENTENCES), TypeError, "documents is torch.float32"),
         (lambda: build()(IDS, WORDS.float(), SENTENCES), TypeError, "words is torch.float32"),
         (lambda: build()(IDS, WORDS, SENTENCES > 0), TypeError, "sentences is torch.bool"),

@@ -162,12 +162,12 @@ def test_keys_are_projected_once_per_source(monkeypatch):
 
 
 def test_a_source_longer_than_the_location_score_can_weigh_is_refused():
-    with pytest.raises(ValueError, match="5 positions and max_keys is 4"):
+    with pytest.raises(ValueError, match="5 positions and max_source is 4: row 0 has 5 words"):
         build(score="location", max_source=4)(*padded(), TARGET)
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"score": "additive"}, ["score", "'additive'", "'dot', 'general', 'concat', 'location'"]),
+    ({"score": "additive"}, ["score", "'additive'", "dot, general, concat, location"]),
     ({"score": "location", "centre": "monotonic"}, ["LocationScore"]),
     ({"centre": "predicted"}, ["gaussian", "'none'"]),
     ({"centre": "monotonic", "half_width": 0}, ["half_width", "0"]),

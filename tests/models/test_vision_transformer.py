@@ -364,7 +364,7 @@ def test_it_learns_one_batch_by_heart():
 @pytest.mark.parametrize(("images", "error", "words"), [
     (torch.zeros(1, 2, 30, 30), ValueError, ["30 x 30", "patch is 8", "multiples"]),
     (torch.zeros(1, 2, 32, 30), ValueError, ["32 x 30", "patch is 8"]),
-    (torch.zeros(1, 2, 32, 0), ValueError, ["32 x 0", "patch is 8"]),
+    (torch.zeros(1, 2, 32, 0), ValueError, ["32 x 0", "at least 8"]),
     (torch.zeros(1, 2, 48, 32), ValueError, ["48 x 32", "learned for 32 x 48", "interpolate=True"]),
     (torch.zeros(1, 2, 32, 64), ValueError, ["32 x 64", "learned for 32 x 48", "interpolate=True"]),
     (torch.zeros(1, 3, 32, 48), ValueError, ["3 channels", "built for 2"]),

@@ -8,23 +8,29 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def padding_mask(lengths: Int[Tensor, "batch"], size: int) -> Bool[Tensor, "batch 1 size"]:
+def padding_mask(
+    lengths: Int[Tensor, "batch"], size: int, *, checked: bool = False
+) -> Bool[Tensor, "batch 1 size"]:
     """True for the real positions of each sequence in a padded batch, False for the padding.
 
     Args:
         lengths: (batch,), the true length of each sequence, 0 <= length <= size.
         size: number of positions after padding.
+        checked: `check_lengths` was called before. Looking at lengths makes a GPU wait, so once is enough.
 
     Raises:
         TypeError: lengths are not integers.
         ValueError: lengths are not one-dimensional, are negative, or exceed `size`.
     """
-    check_lengths(lengths, size)
+    if not checked:
+        check_lengths(lengths, size)
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, :]
 
 
 def check_lengths(lengths: Tensor, size: int) -> None:
     """Refuse lengths that are not one whole number for each sequence, from 0 to `size`; builds no mask.
+
+    Dtype and shape are always checked, the numbers where `values_can_be_read`.
 
     Raises:
         TypeError: lengths are not integers.
@@ -34,9 +40,28 @@ def check_lengths(lengths: Tensor, size: int) -> None:
         raise TypeError(f"lengths are {lengths.dtype}: they must be integers, one per sequence")
     if lengths.dim() != 1:
         raise ValueError(f"lengths have shape {tuple(lengths.shape)}: they must have shape (batch,)")
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
-        raise ValueError(f"lengths lie between {int(lengths.min())} and {int(lengths.max())}: "
-                         f"they must lie between 0 and size = {size}")
+    if not values_can_be_read(lengths) or not lengths.numel():
+        return
+    least, most = (int(number) for number in lengths.aminmax())
+    if least < 0 or most > size:
+        raise ValueError(f"lengths lie between {least} and {most}: they must lie between 0 and size = {size}")
+
+
+def values_can_be_read(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor can be looked at here, as a check of them must.
+
+    They cannot while a program is compiled, exported, traced or captured, nor inside `torch.func.vmap`, nor
+    on the device "meta": there a tensor stands for many, or for none yet. Whoever checks numbers asks first,
+    so that the same code runs in all of these.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or tensor.is_meta:
+        return False
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False
+    # The framework has no public question for these: a fake tensor, a mapped one, a run that is recorded.
+    recording = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
+    mapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return type(tensor) is Tensor and not mapped and recording is None
 
 
 def causal_mask(

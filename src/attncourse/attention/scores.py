@@ -44,7 +44,8 @@ class ScaledDotScore(nn.Module):
 
     def forward(self, query: Queries, key: Keys) -> Scores:
         _same_width(query, key)
-        return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        # The query is divided, not the scores: d numbers in place of as many as there are keys.
+        return query / math.sqrt(query.shape[-1]) @ key.transpose(-2, -1)
 
 
 class CosineScore(nn.Module):

@@ -39,6 +39,10 @@ BEGIN, END = "BEGIN SOLUTION", "END SOLUTION"
 UNANSWERED = "*Write your answer here.*"
 
 
+class UnsoundExam(ValueError):
+    """A problem set whose own solution does not answer."""
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A wrong answer, and words of the message with which the visible check meets it."""

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attncourse.attention import GridPositions, MultiHeadAttention
+from attncourse.models.interface import check_choice, check_images
 from attncourse.models.set_prediction import Detected
-from attncourse.models.transformer import NORMS, Encoder, FeedForward, Residual, _check_choice
+from attncourse.models.transformer import NORMS, Encoder, FeedForward, Residual
 
 
 class CellBackbone(nn.Module):
@@ -34,18 +35,24 @@ class CellBackbone(nn.Module):
             nn.Conv2d(32, features, 3, stride=2, padding=1), nn.BatchNorm2d(features), nn.ReLU(),
             nn.Conv2d(features, features, 3, padding=1), nn.BatchNorm2d(features), nn.ReLU(),
         )
-        self.features = features
+        self.features, self.channels = features, channels
         self.labels = nn.Conv2d(features, labels, 1)
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features rows columns"]:
-        """The features of the cells."""
+        """The features of the cells.
+
+        Raises:
+            TypeError: images that are not floating-point numbers.
+            ValueError: another shape, other channels, or fewer than 3 x 3 pixels, which make no cell.
+        """
+        check_images(images, self.channels, least=3)
         return self.layers(images)
 
     def label(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch labels"]:
         """A logit for each label of the whole image, as in `CellAnnotator`: the cells' soft maximum."""
-        cells = self.labels(self.layers(images)).flatten(2)
+        cells = self.labels(self(images)).flatten(2)
         return cells.logsumexp(-1) - math.log(cells.shape[-1])
 
 
@@ -58,7 +65,7 @@ class QueryLayer(nn.Module):
 
     def __init__(self, width: int, heads: int, inner: int, *, dropout: float, norm: str):
         super().__init__()
-        _check_choice("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         self.inside = MultiHeadAttention(width, heads, dropout=dropout)
         self.between = MultiHeadAttention(width, heads, dropout=dropout)
         self.feed_forward = FeedForward(width, inner, dropout, nn.ReLU)
@@ -158,7 +165,12 @@ class DETR(nn.Module):
         )
 
     def forward(self, images: Float[Tensor, "batch channels height width"]) -> Detected:
-        """One answer a query; with those after each earlier layer, which the auxiliary losses judge."""
+        """One answer a query; with those after each earlier layer, which the auxiliary losses judge.
+
+        Raises:
+            TypeError: images that are not floating-point numbers.
+            ValueError: another shape, or what the backbone refuses; a backbone whose features do not fit.
+        """
         known, _ = self._decode(images, need_weights=False)
         answers = [self._answer(x) for x in known]
         return answers[-1]._replace(earlier=tuple(answers[:-1]))
@@ -170,12 +182,12 @@ class DETR(nn.Module):
 
     def _decode(self, images: Tensor, *, need_weights: bool) -> tuple[list[Tensor], DetectionMaps | None]:
         """What the queries know after each decoder layer."""
-        cells = self.narrow(self.backbone(images))
+        cells = self.narrow(self._features(images))
         positions = self.positions(*cells.shape[-2:], device=cells.device).to(cells.dtype)
         memory, inside = self.encoder(
             cells.flatten(2).transpose(1, 2), positions=positions, need_weights=need_weights
         )
-        x = torch.zeros_like(self.queries).expand(len(images), -1, -1)
+        x = torch.zeros_like(self.queries).expand(images.shape[0], -1, -1)
         known, between = [], []
         for layer in self.decoder:
             x, weights = layer(x, self.queries, memory, positions, need_weights=need_weights)
@@ -188,6 +200,14 @@ class DETR(nn.Module):
         # Without an encoder there are 0 layers of maps.
         inside = torch.stack(inside, dim=1) if inside else between.new_zeros(batch, 0, heads, count, count)
         return known, DetectionMaps(inside, between)
+
+    def _features(self, images: Tensor) -> Float[Tensor, "batch features rows columns"]:
+        check_images(images)
+        found, promised = self.backbone(images), self.narrow.in_channels
+        if found.dim() != 4 or found.shape[1] != promised:
+            raise ValueError(f"backbone gives shape {tuple(found.shape)}: with features = {promised} it must "
+                             f"be (batch, {promised}, rows, columns)")
+        return found
 
     def _answer(self, x: Float[Tensor, "batch queries width"]) -> Detected:
         x = self.decoder_norm(x)

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import Attended, AttentionPooling, masked_softmax, padding_mask
+from attncourse.models.interface import IDS, WHOLE, check_choice, check_dtype, check_numbers
 from attncourse.models.recurrent import read_sequence
 
 POOLINGS = ("attention", "mean", "last")
@@ -28,7 +29,7 @@ class Classified(NamedTuple):
     sentence_weights: Float[Tensor, "batch sentences"] | None
 
 
-class Level(nn.Module):
+class LevelEncoder(nn.Module):
     """One level of the hierarchy: a GRU in each direction reads the parts, then one vector is made of them.
 
     h_t = [forward GRU; backward GRU] (Yang et al. 2016, section 2.2); or, if not recurrent, the part itself:
@@ -61,7 +62,7 @@ class Level(nn.Module):
         states, last = self.annotate(parts, lengths) if self.recurrent else (parts, None)
         if self.pooling == "last":
             return last, None
-        mask = padding_mask(lengths, parts.shape[1])
+        mask = padding_mask(lengths, parts.shape[1], checked=True)
         if self.pooling == "attention":
             read = self.attention(states, mask=mask)
         else:
@@ -81,7 +82,7 @@ class Level(nn.Module):
 class HierarchicalAttentionNetwork(nn.Module):
     """Words make sentence vectors, sentence vectors make a document vector, which is classified.
 
-    v = the sentences' `Level` over the words' `Level`, p = softmax(W_c v + b_c)  (Yang et al. 2016, eq. 11).
+    v = the sentence level over the word level, p = softmax(W_c v + b_c)  (Yang et al. 2016, eq. 11).
     The three poolings share all but the step from states to one vector.
 
     Args:
@@ -109,15 +110,14 @@ class HierarchicalAttentionNetwork(nn.Module):
         width: int | None = None,
     ):
         super().__init__()
-        if pooling not in POOLINGS:
-            raise ValueError(f"pooling is {pooling!r}: choose one of {', '.join(POOLINGS)}")
+        check_choice("pooling", pooling, POOLINGS)
         if pooling == "last" and hidden is None:
             raise ValueError("pooling is 'last' and hidden is None: only a GRU has a last state; "
                              "give hidden a width, or choose attention or mean")
         vector = embedding if hidden is None else 2 * hidden
         self.embedding = nn.Embedding(vocabulary, embedding)                # W_e
-        self.words = Level(embedding, hidden, width or vector, pooling)
-        self.sentences = Level(vector, hidden, width or vector, pooling)
+        self.words = LevelEncoder(embedding, hidden, width or vector, pooling)
+        self.sentences = LevelEncoder(vector, hidden, width or vector, pooling)
         self.output = nn.Linear(vector, classes)                            # W_c, b_c
 
     def forward(
@@ -138,7 +138,7 @@ class HierarchicalAttentionNetwork(nn.Module):
             ValueError: shapes or lengths that do not fit, or an id outside the vocabulary.
         """
         vectors, word_weights = self.read_words(documents, words, sentences)
-        vector, sentence_weights = self.sentences(vectors, sentences.to(vectors.device))
+        vector, sentence_weights = self.sentences(vectors, sentences.to(vectors.device, torch.int64))
         return Classified(self.output(vector), word_weights, sentence_weights)
 
     def read_words(
@@ -148,9 +148,9 @@ class HierarchicalAttentionNetwork(nn.Module):
         sentences: Int[Tensor, "batch"],
     ) -> tuple[Float[Tensor, "batch sentences d"], Float[Tensor, "batch sentences words"] | None]:
         """A vector for each sentence, and the weights of its words; both are 0 for a sentence of padding."""
-        _check(documents, words, sentences, self.embedding)
+        documents, words, sentences = _checked(documents, words, sentences, self.embedding)
         # Every sentence of the batch is a row of its own: no word sees beyond its sentence.
-        ids, lengths = documents.flatten(0, 1), _real(words, sentences).to(documents.device).flatten()
+        ids, lengths = documents.flatten(0, 1), _real(words, sentences).flatten()
         vectors, weights = self.words(self.embedding(ids), lengths)
         shape = documents.shape[:2]
         return vectors.unflatten(0, shape), None if weights is None else weights.unflatten(0, shape)
@@ -158,24 +158,27 @@ class HierarchicalAttentionNetwork(nn.Module):
 
 def _real(words: Tensor, sentences: Tensor) -> Int[Tensor, "batch sentences"]:
     """Words of each sentence, 0 for a sentence beyond the end of its document."""
-    return words.masked_fill(~padding_mask(sentences, words.shape[1]).squeeze(1), 0)
+    return words.masked_fill(~padding_mask(sentences, words.shape[1], checked=True).squeeze(1), 0)
 
 
-def _check(documents: Tensor, words: Tensor, sentences: Tensor, embedding: nn.Embedding) -> None:
-    known = embedding.num_embeddings - 1
+def _checked(
+    documents: Tensor, words: Tensor, sentences: Tensor, embedding: nn.Embedding
+) -> tuple[Int[Tensor, "batch sentences words"], Int[Tensor, "batch sentences"], Int[Tensor, "batch"]]:
+    """The three as they were given, the lengths as int64 on the documents' device, if they fit together."""
+    check_dtype("documents is", documents, IDS, "it must hold integers, torch.int64 or torch.int32")
     if documents.dim() != 3 or 0 in documents.shape[1:]:
         raise ValueError(f"documents has shape {tuple(documents.shape)}: give (batch, sentences, words), "
                          "with one sentence and one word at least, be they padding")
-    for name, tensor, shape, most in (
-        ("documents", documents, documents.shape, known),
-        ("words", words, documents.shape[:2], documents.shape[2]),
-        ("sentences", sentences, documents.shape[:1], documents.shape[1]),
-    ):
-        if tensor.is_floating_point() or tensor.dtype == torch.bool:
-            raise TypeError(f"{name} is {tensor.dtype}: it must hold integers")
-        if tensor.shape != shape:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: for documents of shape "
-                             f"{tuple(documents.shape)} it must be {tuple(shape)}")
-        if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) <= most:
-            raise ValueError(f"{name} holds numbers from {int(tensor.min())} to {int(tensor.max())}: they "
-                             f"must lie between 0 and {most}")
+    for name, lengths, axes in (("words", words, 2), ("sentences", sentences, 1)):
+        check_dtype(f"{name} is", lengths, WHOLE, "it must hold integers")
+        if lengths.shape != documents.shape[:axes]:
+            raise ValueError(f"{name} has shape {tuple(lengths.shape)}: for documents of shape "
+                             f"{tuple(documents.shape)} it must be {tuple(documents.shape[:axes])}")
+    words, sentences = (lengths.to(documents.device, torch.int64) for lengths in (words, sentences))
+    check_numbers(*(
+        (f"{name} holds numbers", tensor, most, f"they must lie between 0 and {most}")
+        for name, tensor, most in (("documents", documents, embedding.num_embeddings - 1),
+                                   ("words", words, documents.shape[2]),
+                                   ("sentences", sentences, documents.shape[1]))
+    ))
+    return documents, words, sentences

@@ -20,8 +20,9 @@ from attncourse.attention import (
     attend,
     padding_mask,
     project_keys,
+    values_can_be_read,
 )
-from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 from attncourse.models.recurrent import mirror
 
 SCORES = ("dot", "general", "concat", "location")
@@ -96,9 +97,9 @@ class LuongTranslator(nn.Module):
         reverse: bool = True,
     ):
         super().__init__()
-        if score not in SCORES:
-            raise ValueError(f"score is {score!r}: it must be one of {', '.join(map(repr, SCORES))}")
+        check_choice("score", score, SCORES)
         self.input_feeding, self.reverse = input_feeding, reverse
+        self.longest = ("max_source", max_source) if score == "location" else None
         self.source_embedding = nn.Embedding(source_vocabulary, embedding)
         self.target_embedding = nn.Embedding(target_vocabulary, embedding)
         self.encoder = nn.LSTM(embedding, hidden, layers, batch_first=True)
@@ -122,28 +123,46 @@ class LuongTranslator(nn.Module):
 
         Raises:
             TypeError: `source` or `lengths` are not integers.
-            ValueError: their shapes do not fit, or an id is outside the vocabulary.
+            ValueError: their shapes do not fit, an id is outside the vocabulary, or a source is too long for
+                the location score.
         """
-        source, lengths = checked_source(source, lengths, self.source_embedding)
+        source, lengths = checked_source(source, lengths, self.source_embedding, longest=self.longest)
         annotations, hidden, cell = self._read(self.source_embedding(source), lengths)
-        mask = padding_mask(lengths, source.shape[1])
+        mask = padding_mask(lengths, source.shape[1], checked=True)
         memory = LuongMemory(annotations, project_keys(self.score, annotations), mask, lengths)
         return memory, LuongState(hidden, cell, torch.zeros_like(hidden[:, 0]), torch.zeros_like(lengths))
 
     def _read(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Top states, each at the place of its word, and hidden and cell of every layer when all is read."""
-        # Packed, because the cell after the last word is not among the outputs of a padded run. An empty row
-        # cannot be packed: it reads one padding word, and forgets it again.
         if self.reverse:
             words = mirror(words, lengths)
-        some = lengths.clamp(min=1).cpu()
-        packed = pack_padded_sequence(words, some, batch_first=True, enforce_sorted=False)
-        states, final = self.encoder(packed)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])
+        # Packing needs the lengths as numbers, and a row at least.
+        run = self._packed if words.shape[0] and values_can_be_read(lengths) else self._word_by_word
+        states, final = run(words, lengths)
         if self.reverse:
             states = mirror(states, lengths)
         real = (lengths > 0)[:, None, None]
         return states * real, *(part.transpose(0, 1) * real for part in final)
+
+    def _packed(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        # The cell after the last word is not among the outputs of a padded run. An empty row cannot be
+        # packed: it reads one padding word, and forgets it again.
+        some = lengths.clamp(min=1).cpu()
+        packed = pack_padded_sequence(words, some, batch_first=True, enforce_sorted=False)
+        states, final = self.encoder(packed)
+        return pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])[0], final
+
+    def _word_by_word(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The same without a look at the lengths: a row that has ended keeps its hidden and its cell."""
+        layers, hidden = self.encoder.num_layers, self.encoder.hidden_size
+        final = (words.new_zeros(layers, words.shape[0], hidden),) * 2
+        states = []
+        for place, word in enumerate(words.split(1, dim=1)):
+            top, after = self.encoder(word, final)
+            goes_on = (place < lengths)[:, None]
+            final = tuple(torch.where(goes_on, new, old) for new, old in zip(after, final, strict=True))
+            states.append(top * goes_on[..., None])
+        return torch.cat(states, dim=1), final
 
     def step(self, token: Int[Tensor, "batch"], state: LuongState, memory: LuongMemory) -> Step:
         """Move on by one word, look at the source, then score the next word."""

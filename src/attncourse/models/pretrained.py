@@ -100,9 +100,12 @@ class BertEncoder(nn.Module):
             TypeError: `source` or `lengths` are not integers.
             ValueError: their shapes do not fit, an id is outside the vocabulary, or a sequence is too long.
         """
-        source, lengths = checked_source(source, lengths, self.words)
-        x = self.words(source) + self.positions(source.shape[1]) + self.segments.weight[0]
-        return self.encoder(self.norm(x), padding_mask(lengths, source.shape[1]), need_weights=need_weights)
+        longest = ("longest", self.positions.table.shape[0])
+        source, lengths = checked_source(source, lengths, self.words, longest=longest)
+        first = self.segments(source.new_zeros(1))  # of two sentences, all words belong to the first
+        x = self.words(source) + self.positions(source.shape[1]) + first
+        mask = padding_mask(lengths, source.shape[1], checked=True)
+        return self.encoder(self.norm(x), mask, need_weights=need_weights)
 
     @classmethod
     def from_hugging_face(cls, config: Mapping, state: Mapping[str, Tensor]) -> "BertEncoder":

@@ -29,9 +29,9 @@ def read_sequence(
     states, _ = rnn(embedded)
     if backward:
         states = mirror(states, lengths)
-    states = states.masked_fill(~padding_mask(lengths, states.shape[1]).transpose(1, 2), 0.0)
+    states = states.masked_fill(~padding_mask(lengths, states.shape[1], checked=True).transpose(1, 2), 0.0)
     last = torch.zeros_like(lengths) if backward else (lengths - 1).clamp(min=0)
-    return states, states[torch.arange(len(states), device=states.device), last]
+    return states, states[torch.arange(states.shape[0], device=states.device), last]
 
 
 def mirror(

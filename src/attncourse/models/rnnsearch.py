@@ -74,7 +74,7 @@ class RNNSearch(nn.Module):
         forwards, _ = read_sequence(self.forward_encoder, words, lengths)
         backwards, at_word_1 = read_sequence(self.backward_encoder, words, lengths, backward=True)
         annotations = torch.cat([forwards, backwards], dim=-1)
-        mask = padding_mask(lengths, source.shape[1])
+        mask = padding_mask(lengths, source.shape[1], checked=True)
         memory = Annotations(annotations, project_keys(self.score, annotations), mask)
         return memory, DecoderState(self.start(at_word_1).tanh())
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import masked_softmax, padding_mask
-from attncourse.models.interface import Output, Step, check_target, checked_source
+from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 from attncourse.models.recurrent import DeepOutput, read_sequence
 
 CONTEXTS = ("last", "mapped", "mean", "max")
@@ -57,8 +57,7 @@ class Seq2Seq(nn.Module):
         reverse: bool = False,
     ):
         super().__init__()
-        if context not in CONTEXTS:
-            raise ValueError(f"context is {context!r}: it must be one of {', '.join(map(repr, CONTEXTS))}")
+        check_choice("context", context, CONTEXTS)
         self.context, self.reverse = context, reverse
         self.source_embedding = nn.Embedding(source_vocabulary, embedding)
         self.target_embedding = nn.Embedding(target_vocabulary, embedding)
@@ -89,7 +88,7 @@ class Seq2Seq(nn.Module):
             return last
         if self.context == "mapped":
             return self.mapping(last).tanh()
-        mask = padding_mask(lengths, states.shape[1]).squeeze(1)
+        mask = padding_mask(lengths, states.shape[1], checked=True).squeeze(1)
         if self.context == "mean":  # attention with equal scores: every word weighs 1/T
             weights = masked_softmax(torch.zeros_like(states[..., 0]), mask)
             return (weights[:, None, :] @ states).squeeze(1)

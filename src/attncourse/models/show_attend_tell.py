@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import AdditiveScore, HardAttention
-from attncourse.models.interface import Step
+from attncourse.models.interface import Step, check_images, check_target
 
 LABELS = 10
 
@@ -38,16 +38,25 @@ class CellAnnotator(nn.Module):
         self.labels = nn.Conv2d(width, labels, 1)
 
     def forward(self, images: Float[Tensor, "batch 1 height width"]) -> Float[Tensor, "batch cells features"]:
-        """The features, row by row from the top left cell."""
-        return self.layers(images).flatten(2).transpose(1, 2)
+        """The features, row by row from the top left cell.
+
+        Raises:
+            TypeError: images that are not floating-point numbers.
+            ValueError: another shape, or other channels.
+        """
+        return self._grid(images).flatten(2).transpose(1, 2)
 
     def label(self, images: Float[Tensor, "batch 1 height width"]) -> Float[Tensor, "batch labels"]:
         """A logit for each label: that of the cell which shows it best, softly, so that all cells learn.
 
         The logarithm of the mean of exp over the cells (Pinheiro and Collobert 2015, eq. 6, with r = 1).
         """
-        cells = self.labels(self.layers(images)).flatten(2)
+        cells = self.labels(self._grid(images)).flatten(2)
         return cells.logsumexp(-1) - math.log(cells.shape[-1])
+
+    def _grid(self, images: Tensor) -> Float[Tensor, "batch features rows columns"]:
+        check_images(images, 1)
+        return self.layers(images)
 
 
 class Picture(NamedTuple):
@@ -68,7 +77,7 @@ class LSTMState(NamedTuple):
     cell: Float[Tensor, "batch hidden"]
 
 
-class Told(NamedTuple):
+class CaptionOutput(NamedTuple):
     """All steps of a known caption: `Output`, the probabilities alpha of the choices, and the gates beta.
 
     Shapes: logits (batch, target, vocabulary); weights and alpha (batch, target, cells), None without
@@ -130,10 +139,16 @@ class ShowAttendTell(nn.Module):
         return self
 
     def encode(self, images: Float[Tensor, "batch 1 height width"]) -> tuple[Picture, LSTMState]:
-        """Annotate the cells of the images; start from the mean annotation."""
+        """Annotate the cells of the images; start from the mean annotation.
+
+        Raises:
+            TypeError: images that are not floating-point numbers.
+            ValueError: another shape, other channels, or images that are not square.
+        """
+        check_images(images, square=True)
         features = self.annotator(images)
         # A convolution sees what lies in a cell, not where the cell lies: it is told.
-        places = cell_places(features.shape[1]).to(features).expand(len(features), -1, -1)
+        places = cell_places(features.shape[1]).to(features).expand(features.shape[0], -1, -1)
         annotations = self.annotate(torch.cat([features, places], dim=-1)).relu()
         mean = annotations.mean(1)
         projected = self.attention.score.project_keys(annotations) if self.attention else mean
@@ -148,9 +163,15 @@ class ShowAttendTell(nn.Module):
 
     def forward(
         self, images: Float[Tensor, "batch 1 height width"], target: Int[Tensor, "batch target"]
-    ) -> Told:
-        """Score every next word of a known caption, which begins with the start symbol."""
+    ) -> CaptionOutput:
+        """Score every next word of a known caption, which begins with the start symbol.
+
+        Raises:
+            TypeError: images that are not floating-point numbers, or ids that are not integers.
+            ValueError: shapes that do not fit, or an id outside the vocabulary.
+        """
         memory, state = self.encode(images)
+        check_target(target, images, self.words, of="images")
         words = self.words(target)
         steps = []
         for word in words.unbind(1):
@@ -159,7 +180,7 @@ class ShowAttendTell(nn.Module):
         hidden, context, weights, alpha, gates = (
             None if parts[0] is None else torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)
         )
-        return Told(self._scores(words, hidden, context), weights, alpha, gates)
+        return CaptionOutput(self._scores(words, hidden, context), weights, alpha, gates)
 
     def _advance(self, word: Tensor, state: LSTMState, memory: Picture) -> tuple:
         """h_{t-1} -> alpha_t, s_t, beta_t -> z_t -> h_t."""

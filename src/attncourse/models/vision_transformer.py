@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.models.hugging_face import load_renamed
+from attncourse.models.interface import check_choice, check_images
 from attncourse.models.transformer import Encoder
 
 # VisionTransformer(1000, image=224, patch=16, **VIT_BASE) is ViT-B/16. Base and Large are the paper's (table
@@ -98,8 +99,7 @@ class VisionTransformer(nn.Module):
         epsilon: float = 1e-6,
     ):
         super().__init__()
-        if pooling not in POOLINGS:
-            raise ValueError(f"pooling is {pooling!r}: choose from {', '.join(POOLINGS)}")
+        check_choice("pooling", pooling, POOLINGS)
         self.image = (image, image) if isinstance(image, int) else tuple(image)
         self.patch = patch
         self.grid = self._grid("image is", *self.image)
@@ -148,7 +148,7 @@ class VisionTransformer(nn.Module):
         rows, columns = self._checked_grid(images, interpolate)
         x = self.patches(images).flatten(2).transpose(1, 2)
         if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+            x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], dim=1)
         return self.dropout(x + self.positions_on(rows, columns))
 
     def positions_on(self, rows: int, columns: int) -> Float[Tensor, "1 tokens width"]:
@@ -167,16 +167,7 @@ class VisionTransformer(nn.Module):
 
     def _checked_grid(self, images: Tensor, interpolate: bool) -> tuple[int, int]:
         """Rows and columns of the images' patches, if this model can read them."""
-        if images.dim() != 4:
-            raise ValueError(f"images have shape {tuple(images.shape)}: "
-                             "it must be (batch, channels, height, width)")
-        if not images.is_floating_point():
-            raise TypeError(f"images are {images.dtype}: they must be floating-point numbers, on the scale "
-                            "that the model was trained on")
-        channels, height, width = images.shape[1:]
-        if channels != self.patches.in_channels:
-            raise ValueError(f"images have {channels} channels: this model was built for "
-                             f"{self.patches.in_channels}")
+        height, width = check_images(images, self.patches.in_channels, least=self.patch)
         grid = self._grid("images are", height, width)
         if (height, width) != self.image and not interpolate:
             raise ValueError(f"images are {height} x {width} pixels, and the positions were learned for "
