@@ -70,7 +70,7 @@ def test_points_that_cannot_be_are_refused_and_kept(place, points):
     """Overwriting the file would lose what was filled in beside the slip."""
     fill_in(place, points)
     written = (place / "out" / "by_hand.csv").read_text()
-    with pytest.raises(ValueError, match=rf"row 2: points is '{points}', and not a number from 0 to 3"):
+    with pytest.raises(ValueError, match=rf"line 2: points is '{points}', and not a number from 0 to 3"):
         again(place)
     assert (place / "out" / "by_hand.csv").read_text() == written
 

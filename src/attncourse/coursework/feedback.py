@@ -42,10 +42,11 @@ def _question(verdict: Verdict) -> dict:
     if verdict.cases:
         record["cases"] = dict(verdict.cases)
         record["check"] = "" if verdict.earned else verdict.check
+        record |= {"remark": verdict.remark} if verdict.remark else {}
     elif verdict.answer:
         record["remark"] = verdict.remark
     else:
-        record["remark"] = "nothing is written here"
+        record["remark"] = verdict.remark or "nothing is written here"
     return record
 
 
