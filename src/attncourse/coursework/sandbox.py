@@ -250,6 +250,7 @@ class Session:
                     received += piece
                 if len(received) > most:
                     raise Ended(f"its answer is larger than {most // MEGABYTE} MB")
+        self._look_after()  # what this request took too much is not blamed on the next
         return bytes(received)
 
     def _look_after(self) -> None:
