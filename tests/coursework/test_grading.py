@@ -348,6 +348,15 @@ def test_the_check_s_exit_status_tells(tmp_path, capsys):
     assert "✓ question 02.1" in said and "✗ question 02.2: another previous word moves the weights" in said
 
 
+def test_the_check_names_a_cell_that_failed(tmp_path, capsys):
+    """A cell of one's own that fails takes the names of its other lines with it."""
+    path = (
+        HandedIn().solve().insert("answer-02-1", "%matplotlib inline\n1 / 0").write(tmp_path / "mine.ipynb")
+    )
+    assert main(["coursework", "check", str(path)]) == 1
+    assert "✗ cell 5: ZeroDivisionError: division by zero" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
