@@ -250,7 +250,7 @@ class _Trial:
     """One submission's steps, carried out in as many processes as it takes.
 
     A step is ("cell", index), ("check", question), ("again", question), the check once more below all cells,
-    or ("ask", question, case). `outcomes` holds the reply to each, or {"ended": why} for a step that ended its
+    or ("ask", question, case). `outcomes` holds the reply to each, or {"ended": why} for what ended its
     process. An answer is compared as it comes, with what is `right`, and not kept; the author's own, where
     nothing is right yet, stays as {"value": ...}.
     """
