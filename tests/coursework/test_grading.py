@@ -300,6 +300,32 @@ def test_markup_in_names_and_errors_stays_text(place):
         assert "<script" not in page.read_text() and "<img" not in page.read_text()
 
 
+def test_limits_are_options():
+    """A set that trains for half a minute is graded without an edit of the package."""
+    limits = sandbox.limits_from(["cell_seconds=60.5", "memory=3000", "files=20"])
+    assert (limits.cell_seconds, limits.memory, limits.files) == (60.5, 3000 * sandbox.MEGABYTE, 20)
+    assert limits.call_seconds == sandbox.Limits().call_seconds
+    for wrong in (
+        "cells=3",
+        "memory",
+        "memory=",
+        "memory=-1",
+        "files=1.5",
+        "cell_seconds=nan",
+        "cell_seconds=inf",
+    ):
+        with pytest.raises(ValueError, match="limit"):
+            sandbox.limits_from([wrong])
+
+
+def test_the_class_page_says_which_question_and_which_mistake(place):
+    """What went wrong most often is what the next lecture begins with."""
+    page = (place / "out" / "class.html").read_text()
+    assert "02.1 Two sources, one softmax" in page and "2 of 2" in page
+    assert "02.2 In which order?" in page and "1 of 2" in page
+    assert "1 time: another previous word moves the weights" in page
+
+
 def test_without_bubblewrap_nothing_is_graded(place, monkeypatch, capsys):
     """A silent downgrade would run strangers' code with the lecturer's rights."""
     shutil.rmtree(place / "out")

@@ -181,7 +181,6 @@ def test_control_groups_are_given_back(notebook):
     assert not groups
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes control groups")
 def test_groups_of_killed_graders_are_removed():
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -190,7 +189,7 @@ def test_groups_of_killed_graders_are_removed():
         for folder in left:
             folder.mkdir()
     except OSError:
-        return  # a container that may make none has none to remove
+        return  # only root makes them, and not in every container: there are none to remove
     bounds.remove_groups_left_behind()
     assert not [folder for folder in left if folder.exists()]
 

@@ -6,6 +6,7 @@ What is written to the folder OUT:
     feedback/STUDENT/    SET.html and SET.json, for the student; not_graded.html where no notebook can be read
     by_hand.csv          the answers that a person grades: fill in `points`, grade again, and they are added
     by_hand.html         those answers beside rubric and model answer
+    class.html           which question was right how often, and what was wrong
     reports/, secret     what has been judged, and the seed of the hidden inputs: not for students
 """
 
@@ -28,7 +29,7 @@ from tqdm import tqdm
 from attncourse import __version__
 from attncourse.coursework.by_hand import COLUMNS as BY_HAND
 from attncourse.coursework.by_hand import Given, add_given, no_formula, read_given, row_as_given, row_for
-from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
+from attncourse.coursework.feedback import by_hand_page, class_page, feedback_page, feedback_record
 from attncourse.coursework.judge import Exam, Report, judge, prepare
 from attncourse.coursework.problems import ProblemSet, UnsoundExam, read_problem_set, read_problem_sets
 from attncourse.coursework.sandbox import MEGABYTE, Limits, opened, require_sandbox
@@ -281,6 +282,7 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], rest: l
     # What overrules the machine stays as well, and points for whoever is not in the folder this time.
     _write_csv(out / "by_hand.csv", BY_HAND, [*rows, *map(row_as_given, rest)], keep="by_hand_before.csv")
     _write_whole(out / "by_hand.html", by_hand_page(by_hand, sets))
+    _write_whole(out / "class.html", class_page((r for one in graded for r in one.reports.values()), sets))
 
 
 def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> None:
