@@ -16,6 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attncourse.attention.precision import at_least_float32, precise_matmul
+
 Queries = Float[Tensor, "*batch queries d_q"]
 Keys = Float[Tensor, "*batch keys d_k"]
 Scores = Float[Tensor, "*batch queries keys"]
@@ -28,8 +30,8 @@ class DotScore(nn.Module):
     cost = "d"
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
-        return query @ key.transpose(-2, -1)
+        same_width(query, key)
+        return precise_matmul(query, key.transpose(-2, -1))
 
 
 class ScaledDotScore(nn.Module):
@@ -43,8 +45,8 @@ class ScaledDotScore(nn.Module):
     cost = "d"
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
-        return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        same_width(query, key)
+        return precise_matmul(query, key.transpose(-2, -1)) / math.sqrt(query.shape[-1])
 
 
 class CosineScore(nn.Module):
@@ -58,13 +60,13 @@ class CosineScore(nn.Module):
 
     def project_keys(self, key: Keys) -> Keys:
         """k / |k| for every key."""
-        return F.normalize(key, dim=-1)
+        return F.normalize(at_least_float32(key), dim=-1)
 
     def forward(self, query: Queries, key: Keys, *, projected_keys: Keys | None = None) -> Scores:
-        _same_width(query, key)
+        same_width(query, key)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        return F.normalize(query, dim=-1) @ projected_keys.transpose(-2, -1)
+        return precise_matmul(F.normalize(at_least_float32(query), dim=-1), projected_keys.transpose(-2, -1))
 
 
 class GeneralScore(nn.Module):
@@ -80,7 +82,7 @@ class GeneralScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width)
+        check_sizes(query_width=query_width, key_width=key_width)
         self.key_projection = nn.Linear(key_width, query_width, bias=False)  # W
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys d_q"]:
@@ -94,7 +96,7 @@ class GeneralScore(nn.Module):
         _width("query", query, self.key_projection.out_features)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        return query @ projected_keys.transpose(-2, -1)
+        return precise_matmul(query, projected_keys.transpose(-2, -1))
 
 
 class AdditiveScore(nn.Module):
@@ -111,7 +113,7 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int, width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width, width=width)
+        check_sizes(query_width=query_width, key_width=key_width, width=width)
         self.query_projection = nn.Linear(query_width, width, bias=False)  # W
         self.key_projection = nn.Linear(key_width, width, bias=False)      # U
         self.energy = nn.Linear(width, 1, bias=False)                      # v
@@ -149,7 +151,7 @@ class ConcatScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int, width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width, width=width)
+        check_sizes(query_width=query_width, key_width=key_width, width=width)
         self.query_width, self.key_width = query_width, key_width
         self.projection = nn.Linear(query_width + key_width, width, bias=False)  # W
         self.energy = nn.Linear(width, 1, bias=False)                            # v
@@ -183,7 +185,7 @@ class LocationScore(nn.Module):
 
     def __init__(self, query_width: int, max_keys: int):
         super().__init__()
-        _positive(query_width=query_width, max_keys=max_keys)
+        check_sizes(query_width=query_width, max_keys=max_keys)
         self.position_projection = nn.Linear(query_width, max_keys, bias=False)  # W
 
     def forward(self, query: Queries, key: Keys) -> Scores:
@@ -212,9 +214,9 @@ class GaussianScore(nn.Module):
         self.log_bandwidth = nn.Parameter(torch.tensor(float(bandwidth)).log())
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
-        squared = (query[..., :, None, :] - key[..., None, :, :]).square().sum(-1)
-        return -squared / (2 * (2 * self.log_bandwidth).exp())
+        same_width(query, key)
+        apart = at_least_float32(query)[..., :, None, :] - at_least_float32(key)[..., None, :, :]
+        return -apart.square().sum(-1) / (2 * (2 * at_least_float32(self.log_bandwidth)).exp())
 
 
 def project_keys(score: nn.Module, key: Keys) -> Float[Tensor, "*batch keys _"] | None:
@@ -229,7 +231,13 @@ def score_keys(
     return score(query, key) if projected_keys is None else score(query, key, projected_keys=projected_keys)
 
 
-def _positive(**sizes: int) -> None:
+def check_sizes(**sizes: int) -> None:
+    """Refuse sizes that are not whole numbers of at least 1.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: below 1.
+    """
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int):
             raise TypeError(f"{name} is {size!r}: it must be a whole number")
@@ -242,7 +250,12 @@ def _width(name: str, vectors: Tensor, width: int) -> None:
         raise ValueError(f"{name} has width {vectors.shape[-1]}: this score was built for width {width}")
 
 
-def _same_width(query: Tensor, key: Tensor) -> None:
+def same_width(query: Tensor, key: Tensor) -> None:
+    """Refuse queries and keys of different widths, which cannot be multiplied.
+
+    Raises:
+        ValueError: the widths differ.
+    """
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query has width {query.shape[-1]} and key has width {key.shape[-1]}: this score "
                          "needs equal widths; GeneralScore and AdditiveScore take different ones")
