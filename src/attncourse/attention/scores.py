@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from attncourse.attention.precision import at_least_float32, precise_matmul
@@ -83,17 +84,18 @@ class GeneralScore(nn.Module):
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
         check_sizes(query_width=query_width, key_width=key_width)
+        self.query_width, self.key_width = query_width, key_width
         self.key_projection = nn.Linear(key_width, query_width, bias=False)  # W
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys d_q"]:
         """W k for every key: what remains of each step is a dot product."""
-        _width("key", key, self.key_projection.in_features)
+        _width("key", key, self.key_width)
         return self.key_projection(key)
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys d_q"] | None = None
     ) -> Scores:
-        _width("query", query, self.key_projection.out_features)
+        _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
         return precise_matmul(query, projected_keys.transpose(-2, -1))
@@ -114,31 +116,32 @@ class AdditiveScore(nn.Module):
     def __init__(self, query_width: int, key_width: int, width: int):
         super().__init__()
         check_sizes(query_width=query_width, key_width=key_width, width=width)
+        self.query_width, self.key_width = query_width, key_width
         self.query_projection = nn.Linear(query_width, width, bias=False)  # W
         self.key_projection = nn.Linear(key_width, width, bias=False)      # U
         self.energy = nn.Linear(width, 1, bias=False)                      # v
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
         """U k for every key: computed once per source, reused at every step."""
-        _width("key", key, self.key_projection.in_features)
+        _width("key", key, self.key_width)
         return self.key_projection(key)
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
     ) -> Scores:
-        _width("query", query, self.query_projection.in_features)
+        _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
         summed = self.query_projection(query)[..., :, None, :] + projected_keys[..., None, :, :]
-        # In place, and a product with the vector v rather than a layer with one output: faster, same numbers.
-        return summed.tanh_() @ self.energy.weight[0]
+        return self.energy(summed.tanh_()).squeeze(-1)  # in place: this is the largest tensor of the step
 
 
 class ConcatScore(nn.Module):
     """Concat score  v^T tanh(W [q; k])  (Luong et al. 2015, eq. 8).
 
     Cut W into its first d_q and its last d_k columns, and it is the additive score: W [q; k] = W_q q + W_k k.
-    Stored as one matrix, as printed in the paper; computed in two halves, so that the keys' half is reusable.
+    Stored as one matrix, as printed in the paper; computed as W [q; 0] + W [0; k], so that the keys' part is
+    reusable and the layer is called as any other, by hooks, adapters and quantisation, too.
 
     Args:
         query_width: d_q, length of a query vector.
@@ -157,9 +160,9 @@ class ConcatScore(nn.Module):
         self.energy = nn.Linear(width, 1, bias=False)                            # v
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
-        """The half of W [q; k] that belongs to the key."""
+        """W [0; k] for every key: the part of W [q; k] that belongs to the key."""
         _width("key", key, self.key_width)
-        return F.linear(key, self.projection.weight[:, self.query_width :])
+        return self.projection(F.pad(key, (self.query_width, 0)))
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
@@ -167,9 +170,9 @@ class ConcatScore(nn.Module):
         _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        projected_query = F.linear(query, self.projection.weight[:, : self.query_width])
+        projected_query = self.projection(F.pad(query, (0, self.key_width)))
         summed = projected_query[..., :, None, :] + projected_keys[..., None, :, :]
-        return summed.tanh_() @ self.energy.weight[0]
+        return self.energy(summed.tanh_()).squeeze(-1)
 
 
 class LocationScore(nn.Module):
@@ -186,15 +189,19 @@ class LocationScore(nn.Module):
     def __init__(self, query_width: int, max_keys: int):
         super().__init__()
         check_sizes(query_width=query_width, max_keys=max_keys)
+        self.query_width, self.max_keys = query_width, max_keys
         self.position_projection = nn.Linear(query_width, max_keys, bias=False)  # W
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _width("query", query, self.position_projection.in_features)
-        keys, max_keys = key.shape[-2], self.position_projection.out_features
-        if keys > max_keys:
-            raise ValueError(f"key holds {keys} positions and max_keys is {max_keys}: "
+        _width("query", query, self.query_width)
+        keys = key.shape[-2]
+        if keys > self.max_keys:
+            raise ValueError(f"key holds {keys} positions and max_keys is {self.max_keys}: "
                              f"build the score with max_keys of at least {keys}")
-        return F.linear(query, self.position_projection.weight[:keys])
+        projection = self.position_projection
+        if type(projection) is not nn.Linear:  # an adapter or a quantised layer has no rows to choose from
+            return projection(query)[..., :keys]
+        return functional_call(projection, {"weight": projection.weight[:keys]}, (query,))
 
 
 class GaussianScore(nn.Module):
