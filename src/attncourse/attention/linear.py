@@ -98,7 +98,7 @@ def linear_attend(
     key: Float[Tensor, "*batch keys d"],
     value: Float[Tensor, "*batch keys d_v"],
     *,
-    mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     causal: bool = False,
     need_weights: bool = True,
 ) -> Attended:
