@@ -5,7 +5,7 @@ from attncourse.attention.blockwise import attend_blockwise
 from attncourse.attention.differential import DifferentialRead
 from attncourse.attention.equation import Attended, attend, masked_softmax
 from attncourse.attention.hard import (
-    Chosen,
+    HardAttended,
     HardAttention,
     MovingAverage,
     entropy,
@@ -54,7 +54,7 @@ __all__ = [
     "Alibi",
     "Attended",
     "AttentionPooling",
-    "Chosen",
+    "HardAttended",
     "ConcatScore",
     "CosineScore",
     "DifferentialRead",
