@@ -1,7 +1,6 @@
 """The atlas: what a row says is true of the mechanism that it builds, and every mechanism has a row."""
 
 import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attncourse import attention
-from attncourse.attention import ATLAS, Mechanism, Sizes, cost_table, equation_table, mechanism, window_mask
+from attncourse.attention import ATLAS, Mechanism, Sizes, mechanism, window_mask
 from attncourse.attention.atlas import SIZES
 
 ROOT = Path(__file__).parents[2]
@@ -134,43 +133,6 @@ def test_names_are_different_and_found():
 @EVERY
 def test_the_chapter_is_there(row):
     assert (ROOT / "chapters" / f"{row.chapter}.ipynb").is_file()
-
-
-@EVERY
-def test_the_paper_is_in_the_list_of_references(row):
-    """The entry has the address, and the text cites its author and its year."""
-    entries = (ROOT / "book" / "references.bib").read_text("utf8").split("\n@")
-    [entry] = [entry for entry in entries if re.match(rf"@?\w+{{{row.paper.key},", entry)]
-    address = row.paper.address.removeprefix("https://arxiv.org/abs/").removeprefix("https://doi.org/")
-    assert f"{{{address}}}" in entry, f"{row.paper.address} is not that of {row.paper.key}"
-    author, year = re.split(r" et al\. | ", row.paper.cited)[0], row.paper.cited[-4:]
-    assert f"author = {{{author}" in entry and f"year = {{{year}}}" in entry
-
-
-# --- The tables --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("table", "columns"), [(equation_table, 7), (cost_table, 7)])
-def test_a_table_has_a_line_for_every_row_and_a_cell_for_every_column(table, columns):
-    """A bar inside a formula would cut a cell in two."""
-    heads, rule, *lines = table().splitlines()
-    assert [line.split(" | ")[0].removeprefix("| ") for line in lines] == [row.name for row in ATLAS]
-    for line in (heads, rule, *lines):
-        assert line.count("|") == columns + 1, line
-        assert line.count("$") % 2 == 0 and "||" not in line.replace(" ", "")
-
-
-def test_a_table_of_some_rows_holds_these():
-    linear = mechanism("linear")
-    assert equation_table([linear]).splitlines()[2] == (
-        r"| linear | $x_i W_Q$, in each head | $x_j W_K$ | $x_j W_V$ | $\phi(q)^\top \phi(k)$ | all "
-        "| divide by the sum |"
-    )
-    assert cost_table([linear]).splitlines()[2] == (
-        "| linear | 16,640 | $d^2 / h$ | $n d^2 / h$ | $n d$ | [11](11_atlas.ipynb) "
-        "| [Katharopoulos et al. 2020](https://arxiv.org/abs/2006.16236) |"
-    )
-    assert "| linear | 288 |" in cost_table([linear], SMALL), "counted at other sizes"
 
 
 def test_formulas_of_scores_are_those_of_their_classes():
