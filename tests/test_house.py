@@ -23,6 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Each part may import itself and what stands here for it.
 BELOW = {
     "attention": set(),
+    "atlas": {"attention"},
     "boxes": set(),
     "data": {"boxes"},
     "viewer": {"attention", "boxes"},
