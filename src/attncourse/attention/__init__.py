@@ -4,7 +4,7 @@ from attncourse.attention.atlas import ATLAS, SIZES, Mechanism, Sizes, cost_tabl
 from attncourse.attention.blockwise import attend_blockwise
 from attncourse.attention.equation import Attended, attend, masked_softmax
 from attncourse.attention.hard import (
-    Chosen,
+    HardAttended,
     HardAttention,
     MovingAverage,
     entropy,
@@ -42,7 +42,7 @@ __all__ = [
     "AdditiveScore",
     "Attended",
     "AttentionPooling",
-    "Chosen",
+    "HardAttended",
     "ConcatScore",
     "CosineScore",
     "DotScore",
