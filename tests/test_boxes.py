@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncourse.boxes import Found, Objects, box_iou, from_corners, generalized_box_iou, to_corners
+from attncourse.boxes import Detections, Objects, box_iou, from_corners, generalized_box_iou, to_corners
 
 BOTH = pytest.mark.parametrize("agreement", [box_iou, generalized_box_iou])
 side = st.floats(0, 1, width=32)
@@ -197,9 +197,9 @@ def test_another_shape_is_named(agreement, shape):
 
 def test_the_answers_above_a_score_keep_their_labels_and_boxes():
     """Surer than, not as sure as."""
-    found = Found(torch.tensor([3, 1, 2]), torch.tensor([0.2, 0.9, 0.5]), drawn(3))
+    found = Detections(torch.tensor([3, 1, 2]), torch.tensor([0.2, 0.9, 0.5]), drawn(3))
     sure = found.above(0.5)
-    assert isinstance(sure, Found) and sure.labels.tolist() == [1]
+    assert isinstance(sure, Detections) and sure.labels.tolist() == [1]
     assert torch.equal(sure.boxes, found.boxes[1:2]) and torch.equal(sure.scores, found.scores[1:2])
     assert len(found.above(0.1).labels) == 3
     none = found.above(1.0)

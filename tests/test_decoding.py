@@ -5,11 +5,11 @@ is enough memory to notice a beam whose states were not carried along with its t
 to sum probabilities by hand.
 """
 
-import time
 from itertools import product
 from math import exp, log
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -200,11 +200,80 @@ def test_the_model_is_left_as_it_was(mode):
 @pytest.mark.parametrize("limit", [10, None])
 def test_a_model_that_never_ends_is_cut_off_and_says_so(limit):
     """Without a limit of its own, decoding would hang."""
-    began = time.perf_counter()
-    for name, (hypothesis,) in each_decoder(never_ends(), *ONE, max_length=limit).items():
+    model = never_ends()
+    for name, (hypothesis,) in each_decoder(model, *ONE, max_length=limit).items():
         assert hypothesis.tokens == (A,) * (limit or 12), f"{name}: the default is 2 * 1 + 10"
         assert not hypothesis.finished
-    assert time.perf_counter() - began < 1
+    assert model.calls == 2 * (limit or 12), "the model is asked once for each symbol, by either search"
+
+
+@pytest.mark.parametrize("least", [0, 5])
+def test_the_default_limit_leaves_as_much_room_after_the_least_length(least):
+    """Without it, a min_length above 2 * length + 10 would leave no room for END."""
+    for name, (hypothesis,) in each_decoder(never_ends(), *batch([4, 5]), min_length=least).items():
+        assert len(hypothesis.tokens) == least + 2 * 2 + 10, name
+
+
+# A model that reads no more than a number of positions
+
+
+class Limited(Table):
+    """A table that, like learned positions, has no row for what lies behind its limits."""
+
+    def __init__(self, logits, longest_target=None, longest_source=None):
+        super().__init__(logits)
+        self.longest_target, self.longest_source = longest_target, longest_source
+
+    def encode(self, source, lengths):
+        assert self.longest_source is None or source.shape[1] <= self.longest_source, "no such position"
+        return super().encode(source, lengths)
+
+    def step(self, token, state, memory):
+        assert self.longest_target is None or int(state.steps.max()) < self.longest_target, "no such position"
+        return super().step(token, state, memory)
+
+
+def test_decoding_stops_unfinished_at_the_most_positions_a_model_can_read():
+    """START takes the first position, so END may take the last step."""
+    source, lengths = batch([4], [4] * 9)
+    for limit in (None, 50):
+        for name, found in each_decoder(
+            Limited(never_ends().logits, longest_target=7), source, lengths, max_length=limit
+        ).items():
+            assert [(one.tokens, one.finished) for one in found] == [((A,) * 7, False)] * 2, name
+    model = Limited(probabilities({(START, START): {A: 1.0}, (START, A): {END: 1.0}}).logits, 2)
+    for (hypothesis,) in each_decoder(model, *ONE).values():
+        assert hypothesis == Hypothesis((A,), 0.0, True), "a sentence that just fits is finished"
+    for (hypothesis,) in each_decoder(Limited(model.logits, 9), *ONE, max_length=1).values():
+        assert hypothesis == Hypothesis((A,), 0.0, False), "a lower limit of the caller's counts"
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_one_translation_that_is_cut_off_loses_none_of_the_others(width):
+    logits = never_ends().logits
+    logits[1] = probabilities({(START, START): {B: 1.0}, (START, B): {END: 1.0}}).logits[1]
+    model = Limited(logits, longest_target=7)  # "un" is even and goes on for ever, "deux" is odd
+    found = translate(model, [["deux"], ["un"], ["deux", "un"]], SOURCE, TARGET, width=width)
+    assert [(one.tokens, one.finished) for one in found] == [(["b"], True), (["a"] * 7, False), (["b"], True)]
+
+
+def test_a_least_length_beyond_what_the_model_can_read_is_refused():
+    for search in (greedy, beam_search):
+        with pytest.raises(ValueError, match="min_length 7 leaves no room.*longest_target is 7.* at most 6"):
+            search(Limited(never_ends().logits, longest_target=7), *ONE, min_length=7)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_source_longer_than_the_model_can_read_is_named_before_any_work(width):
+    model = Limited(table().logits, longest_source=3)
+    asked = [["un"], ["un", "deux", "trois"], ["un"] * 4]
+    with pytest.raises(ValueError, match=r"sentences\[2\] has 4 tokens, .*longest_source is 3: cut it"):
+        translate(model, asked, SOURCE, TARGET, width=width, batch=1)
+    assert model.calls == 0, "the others were decoded, and then thrown away"
+    assert len(translate(model, asked[:2], SOURCE, TARGET, width=width)) == 2
+    for search in (greedy, beam_search):
+        with pytest.raises(ValueError, match="row 1 of source has 4 tokens"):
+            search(model, *batch([4], [4] * 4))
 
 
 def test_the_limit_counts_the_end_symbol():
@@ -275,6 +344,9 @@ def test_an_empty_batch_and_a_batch_of_empty_sources():
         ({"min_length": -1}, ValueError, "min_length -1"),
         ({"max_length": 0}, ValueError, "max_length 0 .* give at least 1"),
         ({"max_length": 5, "min_length": 5}, ValueError, "max_length 5 leaves no room.* give at least 6"),
+        ({"max_length": 5.0}, TypeError, "max_length is 5.0: give a whole number"),
+        ({"min_length": "3"}, TypeError, "min_length is '3': give a whole number"),
+        ({"source": torch.ones(1, 2, dtype=torch.complex64)}, TypeError, "source is torch.complex64"),
     ],
 )
 def test_a_bad_argument_is_named(search, change, error, message):
@@ -297,7 +369,93 @@ def test_beam_search_names_its_own_bad_arguments(option, message):
         beam_search(table(), *ONE, **option)
 
 
+@pytest.mark.parametrize("option", ["width", "keep"])
+def test_beam_search_counts_in_whole_numbers(option):
+    with pytest.raises(TypeError, match=f"{option} is 2.5: give a whole number"):
+        beam_search(table(), *ONE, **{option: 2.5})
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_ids_of_any_whole_kind_are_read(dtype):
+    """Small ids are often stored in few bits; an embedding looks up only some of the kinds."""
+    model, (source, lengths) = translator("RNNSearch"), batch([4, 5], [6])
+    expected = each_decoder(model, source, lengths)
+    assert each_decoder(model, source.to(dtype), lengths.to(dtype)) == expected
+
+
 # Beam search
+
+
+def beam_by_definition(model, width, alpha, limit, least, keep):
+    """Every step ranks all continuations of the open ones; nothing is skipped, cached or stopped early."""
+    chances, opened, finished = model.logits[0].log_softmax(-1), [((START, START), 0.0)], []
+    for step in range(limit):
+        ranked = sorted(
+            (((*said, token), score + float(chances[said[-2], said[-1], token]))
+             for said, score in opened for token in range(chances.shape[-1])
+             if token not in (PAD, START) and (token != END or step >= least)),
+            key=lambda one: -one[1],
+        )
+        ranked = [one for one in ranked if one[1] > -torch.inf]
+        finished += [(said[2:-1], score) for said, score in ranked[:width] if said[-1] == END]
+        opened = [one for one in ranked if one[0][-1] != END][:width]
+    if finished:
+        return sorted(finished, key=lambda one: -one[1] / gnmt_penalty(len(one[0]) + 1, alpha))[:keep]
+    return [(said[2:], score) for said, score in opened][:keep]
+
+
+@given(seeds, st.integers(1, 5), st.sampled_from([0.0, 0.6, 2.0]), st.integers(0, 2), st.integers(1, 4))
+@settings(deadline=None, max_examples=120)
+def test_beam_search_is_its_definition(seed, width, alpha, least, keep):
+    """A beam that shrinks when hypotheses end, or a search that stops too early, finds other sentences."""
+    model = table(seed, vocabulary=7, sharpness=1.5)
+    (found,) = beam_search(model, *ONE, width=width, length_penalty=alpha, max_length=7, min_length=least,
+                           keep=keep)
+    expected = beam_by_definition(model, width, alpha, 7, least, keep)
+    assert [hypothesis.tokens for hypothesis in found] == [tokens for tokens, _ in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([s for _, s in expected], abs=1e-4)
+
+
+def test_the_beam_stays_as_wide_when_a_hypothesis_ends():
+    """The place of one that ended is taken by the next best; a beam that shrinks would miss B A."""
+    rows = []
+
+    class Counted(Table):
+        def step(self, token, state, memory):
+            assert len(token) == len(memory.source) == len(memory.lengths), "one row of memory a hypothesis"
+            rows.append(len(token))
+            return super().step(token, state, memory)
+
+    beam_search(Counted(table(2, sharpness=0.1).logits), *ONE, width=3, max_length=6, keep=50)
+    assert rows == [1, 3, 3, 3, 3, 3]
+
+
+def test_the_memory_is_multiplied_once_for_the_beam():
+    """Its rows are one sentence, so no order of them is another; only their number must follow the beam."""
+    memories = []
+
+    class Watched(Table):
+        def step(self, token, state, memory):
+            memories.append(memory.source)
+            return super().step(token, state, memory)
+
+    beam_search(Watched(table(2, sharpness=0.1).logits), *ONE, width=3, max_length=6, keep=50)
+    first = memories[1]
+    assert len(memories) == 6 and len(first) == 3
+    assert all(memory is first for memory in memories[1:]), "gathered anew at every step"
+
+
+@given(seeds, st.sampled_from([300.0, 400.0, 1e6, 1e308]))
+@settings(deadline=None, max_examples=20)
+def test_a_penalty_too_large_to_write_down_ranks_by_length_then_by_score(seed, alpha):
+    """(65 / 6) ** 400 is no float; every finite alpha has an order all the same."""
+    model = table(seed, sharpness=1.0)
+    (kept,) = beam_search(model, *ONE, width=200, max_length=4, length_penalty=alpha, keep=40)
+    ranked = sorted(every_sentence(model, 4), key=lambda one: (-len(one[0]), -one[1]))
+    assert [hypothesis.tokens for hypothesis in kept] == [tokens for tokens, _ in ranked]
+    (long,) = beam_search(model, *ONE, width=4, max_length=60, length_penalty=alpha)
+    assert long[0].finished
+    assert gnmt_penalty(60, 400.0) == float("inf")
 
 
 def test_beam_search_finds_what_greedy_walks_past():
@@ -359,8 +517,8 @@ def test_the_n_best_are_finished_once_sorted_and_distinct(seed, width, keep, alp
     (kept,) = beam_search(model, *ONE, width=width, keep=keep, length_penalty=alpha)
     assert 1 <= len(kept) <= keep
     assert len({hypothesis.tokens for hypothesis in kept}) == len(kept), "the same sentence twice"
-    worth = [h.score / gnmt_penalty(len(h.tokens) + h.finished, alpha) for h in kept]
-    assert worth == sorted(worth, reverse=True)
+    normalised = [h.score / gnmt_penalty(len(h.tokens) + h.finished, alpha) for h in kept]
+    assert normalised == sorted(normalised, reverse=True)
     assert all(END not in hypothesis.tokens for hypothesis in kept), "a finished hypothesis went on growing"
     assert len({hypothesis.finished for hypothesis in kept}) == 1, "finished and unfinished ones are mixed"
 
@@ -482,6 +640,44 @@ def test_translate_refuses_text(text):
         translate(table(), text, SOURCE, TARGET)
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_translate_takes_what_can_be_iterated_once(width):
+    """A generator was used up by the first look at it, and the answer was an empty list."""
+    asked = [["un", "zut"], [], ["trois"]]
+    expected = translate(table(), asked, SOURCE, TARGET, width=width)
+    for once in (
+        (sentence for sentence in asked),
+        (iter(sentence) for sentence in asked),
+        dict(enumerate(asked)).values(),
+        [dict.fromkeys(sentence).keys() for sentence in asked],
+        [np.array(sentence) for sentence in asked],
+    ):
+        assert translate(table(), once, SOURCE, TARGET, width=width) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentences", "words"),
+    [
+        (b"un deux", "sentences holds text"), ([b"un"], "sentences holds text"),
+        ({("un",)}, "sentences is a set, whose order means nothing: give a list"),
+        ([{"un", "deux"}], r"sentences\[0\] is a set"), ([{"un": 1}], r"sentences\[0\] is a dict"),
+        ([["un"], None], r"sentences\[1\] is None: give a list"), (5, "sentences is 5"),
+        ([["un", 4]], r"sentences\[0\] holds 4: give its words, each a str"),
+        (torch.tensor([[4, 5]]), r"sentences\[0\] holds tensor\(4\)"),
+        ([[b"un"]], r"sentences\[0\] holds b'un'"),
+    ],
+)
+def test_translate_names_what_is_no_list_of_lists_of_words(sentences, words):
+    with pytest.raises(TypeError, match=words):
+        translate(table(), sentences, SOURCE, TARGET)
+
+
+@pytest.mark.parametrize("option", ["width", "batch"])
+def test_translate_counts_in_whole_numbers(option):
+    with pytest.raises(TypeError, match=f"{option} is 1.5: give a whole number"):
+        translate(table(), [["un"]], SOURCE, TARGET, **{option: 1.5})
+
+
 @pytest.mark.parametrize("option", [{"width": 0}, {"batch": 0}])
 def test_translate_names_a_bad_number(option):
     with pytest.raises(ValueError, match="both must be at least 1"):
@@ -519,8 +715,16 @@ def test_what_was_not_looked_up_is_refused():
     said = looked(["<unk>"], [[0.6, 0.4]])
     with pytest.raises(ValueError, match="source has 3 words, .* over 2"):
         replace_unknown(said, ["a", "b", "c"])
-    with pytest.raises(TypeError, match="source is the text 'ab'"):
-        replace_unknown(said, "ab")
+    for source, words in (("ab", "source is the text 'ab'"), (b"ab", "source is the text b'ab'"),
+                          ({"a", "b"}, "source is a set"), (torch.tensor([4]), r"source holds tensor\(4\)")):
+        with pytest.raises(TypeError, match=words):
+            replace_unknown(said, source)
+
+
+def test_a_source_that_can_be_iterated_once_is_read():
+    said = looked(["<unk>"], [[0.4, 0.6]])
+    for source in (iter(["a", "b"]), np.array(["a", "b"]), {1: "a", 2: "b"}.values()):
+        assert replace_unknown(said, source).tokens == ["b"]
 
 
 def test_an_empty_source_has_nothing_to_replace():
@@ -653,6 +857,27 @@ def test_a_model_in_training_is_read_in_evaluation_and_put_back():
     assert model.training and model.attention.training and not model.annotator.training
 
 
+class Slides(Table):
+    """Another model that captions: the table, which reads whether an image is bright."""
+
+    longest_target = None
+
+    def encode(self, images):
+        bright = (images.mean((1, 2, 3)) > 0.5).long()[:, None]
+        return super().encode(bright, torch.ones(len(images), dtype=torch.int64))
+
+
+def test_any_model_with_the_two_calls_captions():
+    """Decoding knows no model: an encoder with several channels, and a state of another kind."""
+    model = Slides(table(3).logits)
+    dark, bright = torch.zeros(3, 4, 6), torch.ones(3, 4, 6)
+    found = caption(model, torch.stack([bright, dark]))
+    assert [one.tokens for one in found] == [greedy(model_of, *batch([kind]), max_length=40)[0].tokens
+                                             for model_of, kind in ((table(3), 1), (table(3), 0))]
+    model.longest_target = 2
+    assert all(len(one.tokens) + one.finished <= 2 for one in caption(model, torch.stack([bright, dark])))
+
+
 def test_no_images_no_captions():
     assert caption(captioner(), pictures(0)) == []
 
@@ -664,6 +889,7 @@ def test_no_images_no_captions():
         (torch.zeros(1, 1, 16, 16, dtype=torch.uint8), {}, TypeError, "images is torch.uint8"),
         ([[0.0]], {}, TypeError, "images is list"),
         (torch.zeros(1, 1, 16, 16), {"max_length": 0}, ValueError, "max_length 0"),
+        (torch.zeros(1, 1, 16, 16), {"max_length": 2.5}, TypeError, "max_length is 2.5: give a whole number"),
     ],
 )
 def test_captions_refuse_bad_input(images, options, error, words):

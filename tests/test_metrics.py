@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from attncourse.boxes import Found, Objects, box_iou, to_corners
+from attncourse.boxes import Detections, Objects, box_iou, to_corners
 from attncourse.data.pairs import Alignment
 from attncourse.metrics import (
     alignment_error_rate,
@@ -28,6 +28,109 @@ from attncourse.metrics import (
 
 words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7)
 links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=8)
+
+
+# What may be given
+
+
+WORDS = [["a", "b", "c", "d", "e"], ["d", "c"]]
+IDS = [[5, 6, 7, 8, 9], [8, 7]]
+FORMS = {
+    "lists": list,
+    "tuples": lambda rows: [tuple(row) for row in rows],
+    "arrays": lambda rows: [np.array(row) for row in rows],
+    "elements of arrays": lambda rows: [list(np.array(row)) for row in rows],
+    "generators": lambda rows: (iter(row) for row in rows),
+    "views of dictionaries": lambda rows: dict(enumerate(dict.fromkeys(row).keys() for row in rows)).values(),
+    "tensors": lambda rows: [torch.tensor(row) for row in rows],
+    "elements of tensors": lambda rows: [list(torch.tensor(row)) for row in rows],
+}
+cases = [(form, rows) for form in FORMS for rows in (WORDS, IDS) if "tensor" not in form or rows is IDS]
+any_ordered_form = pytest.mark.parametrize(("form", "rows"), cases, ids=lambda value: str(value)[:20])
+
+
+@any_ordered_form
+@pytest.mark.parametrize("metric", [error_rate, sequence_error_rate])
+def test_tokens_may_come_in_any_ordered_form(form, rows, metric):
+    """A tensor's hash is its address: two equal ones were two tokens, and the rate was 1 where it is 0."""
+    form = FORMS[form]
+    wrong = [row[:-1] + rows[0][:1] for row in rows]  # the last token of each is another
+    assert metric(form(rows), form(rows)) == 0
+    assert metric(form(wrong), form(rows)) == (pytest.approx(2 / 7) if metric is error_rate else 1)
+    assert metric(form(rows), [list(form(pair)) for pair in zip(wrong, rows, strict=True)]) == 0, (
+        "as one of several references"
+    )
+
+
+@any_ordered_form
+def test_bleu_reads_any_ordered_form(form, rows):
+    form, wrong = FORMS[form], [rows[0][:3] + rows[1][:1] + rows[0][4:], rows[1]]
+    assert corpus_bleu(form(rows), form(rows)).score == 100
+    assert corpus_bleu(form(rows), form(wrong)) == corpus_bleu(rows, wrong)
+    as_texts = ([" ".join(map(str, row)) for row in given_rows] for given_rows in (rows, wrong))
+    assert corpus_bleu(rows, wrong) == corpus_bleu(*as_texts)
+
+
+def test_a_tensor_of_rows_is_a_batch_of_hypotheses_and_several_references():
+    rows = torch.tensor([[4, 5], [6, 7]])
+    assert error_rate(rows, rows) == sequence_error_rate(rows, rows.numpy()) == 0
+    assert error_rate([rows[1]], [rows]) == 0, "two references of one length, as one tensor"
+    assert error_rate([[4, 5]], [{(4, 5), (6,)}]) == 0, "several references have no order"
+    assert corpus_bleu(["a b c d"], [{"a b c d", "x y"}]).score == 100
+
+
+def test_tokens_of_two_kinds_are_never_the_same():
+    """rapidfuzz compares a single letter by its code."""
+    assert error_rate([["a", 5]], [[97, 5]]) == 0.5
+    assert error_rate([[-1]], [[-2]]) == 1
+
+
+@pytest.mark.parametrize("metric", [error_rate, sequence_error_rate, corpus_bleu])
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "words"),
+    [
+        ([b"ab"], [["a"]], r"hypotheses\[0\] is the bytes b'ab'"),
+        ([["a"]], [b"ab"], r"references\[0\] is the bytes b'ab'"),
+        (b"ab", [["a"]], "not one string"),
+        ([{"a", "b"}], [["a", "b"]], r"hypotheses\[0\] is a set, whose order means nothing"),
+        ([["a", "b"]], [{"a", "b"}], r"references\[0\] is a set"),
+        ([{"a": 1}], [["a"]], r"hypotheses\[0\] is a dict"),
+        ({("a",)}, [["a"]], "hypotheses is a set"), ([["a"]], {"a": ["a"]}, "references is a dict"),
+        ([None], [["a"]], r"hypotheses\[0\] is None: give a list"),
+        ([["a"]], [5], r"references\[0\] is 5"), (3, [["a"]], "hypotheses is 3"),
+        (torch.tensor([4, 5]), torch.tensor([4, 5]), r"hypotheses\[0\] is tensor\(4\): give a list"),
+        ([[["a"], ["b"]]], [["a"]], r"hypotheses\[0\] holds \['a'\]: give one sequence"),
+        ([[4, 5]], [["a", "b"]], r"hypotheses\[0\] and references\[0\] compare words with numbers"),
+        ([["a"]], [[torch.tensor([4]), torch.tensor([5])]], "compare words with numbers"),
+    ],
+)
+def test_what_is_no_sequence_of_tokens_is_named(metric, hypotheses, references, words):
+    with pytest.raises(TypeError, match=words):
+        metric(hypotheses, references)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "words"),
+    [
+        (["the cat sat"], [["the", "cat", "sat"]], r"references\[0\] is a list of 3 single words"),
+        (["a b", "cat"], ["a b", ["the", "cat"]], r"references\[1\] is a list of 2 single words"),
+        ([["the", "cat"]], [["the cat", "a"]], r"references\[0\] is a list that holds the text 'the cat'"),
+        ([["the cat"]], [["the", "cat"]], r"hypotheses\[0\] is a list that holds the text 'the cat'"),
+        ([[1.5]], [[1.5]], r"hypotheses\[0\] holds 1.5: tokens are words or ids"),
+        ([[True]], [[True]], "holds True"), ([[b"a"]], [[b"a"]], "holds b'a'"),
+    ],
+)
+def test_a_list_of_words_is_no_list_of_references_and_a_text_no_token(hypotheses, references, words):
+    """BLEU was 12.1 where it is 100: each word of the reference was one more reference."""
+    with pytest.raises(TypeError, match=words):
+        corpus_bleu(hypotheses, references)
+
+
+def test_several_references_that_really_have_one_word_can_be_given():
+    assert corpus_bleu([["yes"]], [[["yes"], ["yeah"]]], effective_order=True).score == 100
+    assert corpus_bleu(["yes"], [["yes"]], effective_order=True).score == 100
+    assert corpus_bleu(["我爱北京"], [["我爱上海", "我爱北京"]], tokenize="zh").score == 100
+    assert corpus_bleu(["a b c d"], [["x", "a b c d"]]).score == 100
 
 
 # BLEU
@@ -224,6 +327,40 @@ def test_alignment_error_rate_is_0_between_sure_and_possible_and_never_outside_0
     assert alignment_error_rate([set()], [gold]) == 1
 
 
+def test_links_may_come_in_any_form():
+    """A link of tensors, or a row of one, was found in no set: the rate was 1 where it is 0."""
+    gold = Alignment(frozenset({(0, 0), (1, 2)}), frozenset({(0, 0), (1, 2), (1, 1)}))
+    pairs = [(0, 0), (1, 1), (1, 2)]
+    rows = torch.tensor(pairs)
+    for links in (
+        rows, rows.numpy(), list(rows), [tuple(row) for row in rows], [list(pair) for pair in pairs],
+        iter(pairs), {tuple(np.array(pair)) for pair in pairs}, dict.fromkeys(pairs).keys(),
+    ):
+        assert alignment_error_rate([links], [gold]) == 0
+    for same in ((rows[[0, 2]], rows), [[[0, 0], [1, 2]], [[1, 1]]], (iter(gold.sure), iter(gold.possible))):
+        assert alignment_error_rate([pairs], [same]) == 0
+    assert alignment_error_rate(iter([pairs]), iter([gold])) == 0
+    assert alignment_error_rate([torch.zeros(0, 2)], [gold]) == 1, "no link, as a tensor"
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "words"),
+    [
+        ([{0, 1}], [({(0, 0)}, set())], r"predicted\[0\] holds the link 0: give \(source index, target"),
+        ([[(0, 1, 2)]], [({(0, 0)}, set())], r"holds the link \(0, 1, 2\)"),
+        ([torch.ones(2, 2)], [({(0, 0)}, set())], r"holds the link \[1.0, 1.0\]"),
+        ([torch.ones(2, 2).bool()], [({(0, 0)}, set())], r"holds the link \[True, True\]"),
+        (["0-0 1-1"], [({(0, 0)}, set())], r"predicted\[0\] is the string"),
+        ([{(0, 0)}], [{(0, 0)}], r"gold\[0\] is .*give Alignment\(sure, possible\)"),
+        ([{(0, 0)}], [[(0, 0), (1, 1)]], r"gold\[0\] holds the link 0"),
+        ("ab", "cd", "not one string"),
+    ],
+)
+def test_what_is_no_link_is_named(predicted, gold, words):
+    with pytest.raises(TypeError, match=words):
+        alignment_error_rate(predicted, gold)
+
+
 def test_a_link_turned_round_is_another_link():
     gold = Alignment(frozenset({(0, 1)}), frozenset({(0, 1)}))
     assert alignment_error_rate([{(0, 1)}], [gold]) == 0
@@ -248,6 +385,16 @@ def test_links_are_source_first_and_one_for_each_target_word():
     assert links_from_weights(weights) == {(1, 0), (0, 1)}
     assert links_from_weights(weights, threshold=0.8) == {(1, 0)}
     assert links_from_weights(weights, threshold=0.95) == set()
+    exact = torch.tensor([[0.25, 0.75]])
+    assert links_from_weights(exact, threshold=0.75) == {(1, 0)}, "a weight that is as large is not below"
+    assert links_from_weights(exact, threshold=0.75001) == set()
+
+
+def test_weights_may_come_in_any_form():
+    rows = [[0.1, 0.9, 0.0], [0.7, 0.2, 0.1]]
+    for weights in (rows, torch.tensor(rows), np.array(rows), [torch.tensor(row) for row in rows],
+                    (np.array(row) for row in rows), [[torch.tensor(x) for x in row] for row in rows]):
+        assert links_from_weights(weights) == {(1, 0), (0, 1)}
 
 
 def test_a_row_that_saw_nothing_gives_no_link():
@@ -261,6 +408,11 @@ def test_links_refuse_a_batch_and_nan():
         links_from_weights(torch.ones(1, 2, 3))
     with pytest.raises(ValueError, match="NaN"):
         links_from_weights(torch.tensor([[float("nan"), 1.0]]))
+    with pytest.raises(ValueError, match="threshold is nan"):
+        links_from_weights(torch.ones(1, 2), threshold=math.nan)
+    for weights in ("ab", [["a"]], [[0.1], [0.2, 0.3]], None, {"a": 1}):
+        with pytest.raises(TypeError, match="weights is"):
+            links_from_weights(weights)
 
 
 def test_the_diagonal_by_hand():
@@ -270,6 +422,13 @@ def test_the_diagonal_by_hand():
     assert diagonal_links(0, 2) == diagonal_links(2, 0) == set()
     with pytest.raises(ValueError, match="source_length -1"):
         diagonal_links(-1, 2)
+
+
+def test_the_diagonal_of_lengths_that_are_tensors_holds_plain_numbers():
+    """Links of tensors would be in no other set."""
+    assert diagonal_links(torch.tensor(2), np.int64(4)) == diagonal_links(2, 4)
+    with pytest.raises(TypeError):
+        diagonal_links(2.5, 4)
 
 
 @given(st.integers(1, 60), st.integers(1, 60))
@@ -304,6 +463,27 @@ def test_perplexity_refuses_no_tokens_and_negative_loss():
         perplexity(-1.0, 3)
 
 
+def test_a_loss_and_a_count_may_be_tensors():
+    learned = torch.tensor(2.0, requires_grad=True)
+    for loss in (torch.tensor(2.0), np.float64(2.0), torch.tensor([2.0]), learned):
+        found = perplexity(loss, torch.tensor(2))
+        assert type(found) is float and found == pytest.approx(math.e)
+    assert perplexity(torch.tensor(1000.0)) == math.inf
+
+
+@pytest.mark.parametrize("loss", ["2", b"2", None, [2.0], torch.ones(2), np.ones(2)], ids=repr)
+def test_perplexity_names_what_is_no_number(loss):
+    with pytest.raises(TypeError, match="loss is .*give one number"):
+        perplexity(loss)
+    with pytest.raises(TypeError, match="tokens is .*give one number"):
+        perplexity(1.0, loss)
+
+
+def test_perplexity_of_no_known_number_of_tokens_is_refused():
+    with pytest.raises(ValueError, match="tokens nan"):
+        perplexity(1.0, math.nan)
+
+
 # Pointing
 
 
@@ -313,6 +493,37 @@ def test_pointing_by_hand():
     assert pointing_accuracy([weights], [{1: {1, 2}, 3: {2}}]) == 0.5
     assert pointing_accuracy([weights], [{1: {1}, 3: {0}}]) == 1
     assert pointing_accuracy([weights, weights], [{1: {0}}, {1: {1}, 3: {0}, 0: {2}}]) == 0.75
+
+
+def test_cells_and_weights_may_come_in_any_form():
+    """A cell that was an element of a tensor lay on no object."""
+    rows = [[0.0, 0.0, 1.0], [0.2, 0.5, 0.3]]
+    for weights in (torch.tensor([rows]), np.array([rows]), [rows], iter([rows]), [map(torch.tensor, rows)]):
+        assert pointing_accuracy(weights, [{1: [1]}]) == 1
+    for cells in (torch.tensor([1, 2]), np.array([1, 2]), list(torch.tensor([1, 2])), iter([1, 2]), {1, 2},
+                  range(1, 3), {1: "a", 2: "b"}.keys()):
+        assert pointing_accuracy([rows], [{1: cells}]) == 1
+    assert pointing_accuracy([rows], iter([{np.int64(1): [1], torch.tensor(0): [2]}])) == 1
+    assert pointing_accuracy([rows], [{0: []}]) == 0, "an object without cells is never met"
+
+
+@pytest.mark.parametrize(
+    ("weights", "objects", "error", "words"),
+    [
+        ([torch.ones(1, 2)], [{0: torch.ones(2).bool()}], TypeError, r"objects\[0\]\[0\] holds .*nonzero"),
+        ([torch.ones(1, 2)], [{0: "01"}], TypeError, r"objects\[0\]\[0\] is the string"),
+        ([torch.ones(1, 2)], [{0: 1}], TypeError, r"objects\[0\]\[0\] is 1: give a list"),
+        ([torch.ones(1, 2)], [{0: [1.0]}], TypeError, r"objects\[0\]\[0\] holds"),
+        ([torch.ones(1, 2)], [{0: [2]}], ValueError, r"holds cells 2 to 2: .* over cells 0 to 1"),
+        ([torch.ones(1, 2)], [{0: [-1]}], ValueError, r"holds cells -1 to -1"),
+        ([torch.ones(1, 2)], [[0]], TypeError, r"objects\[0\] is \[0\]: give {index of a word"),
+        ([torch.ones(2)], [{0: [1]}], ValueError, r"weights\[0\] has shape \(2,\): give one image's"),
+        ([torch.tensor([[math.nan, 1.0]])], [{0: [1]}], ValueError, r"weights\[0\] holds NaN"),
+    ],
+)
+def test_pointing_names_what_is_no_cell_and_no_weight(weights, objects, error, words):
+    with pytest.raises(error, match=words):
+        pointing_accuracy(weights, objects)
 
 
 def test_attention_that_saw_nothing_points_at_nothing():
@@ -348,7 +559,7 @@ def said(*rows):
     """(label, score, box) of each answer for one image."""
     labels, scores, boxes = zip(*rows, strict=True) if rows else ((), (), ())
     labels = torch.tensor(labels, dtype=torch.int64)
-    return Found(labels, torch.tensor(scores), torch.tensor(boxes).reshape(-1, 4))
+    return Detections(labels, torch.tensor(scores), torch.tensor(boxes).reshape(-1, 4))
 
 
 def precision_by_hand(found, objects, label, threshold):
@@ -386,7 +597,7 @@ def crowded(seed):
         answered = torch.cat([near, torch.rand(3, 4, generator=random) * 0.4 + 0.2])
         named = torch.cat([labels, labels, torch.randint(3, (3,), generator=random)])
         named = torch.where(torch.rand(len(named), generator=random) < 0.15, (named + 1) % 3, named)
-        found.append(Found(named, torch.rand(len(named), generator=random), answered))
+        found.append(Detections(named, torch.rand(len(named), generator=random), answered))
     return found, objects
 
 
@@ -451,8 +662,26 @@ def test_the_hundred_surest_answers_of_an_image_and_class_are_read(wrong, label,
 
 def test_the_order_of_images_and_answers_does_not_matter():
     found, objects = crowded(0)
-    turned = [Found(*(part.flip(0) for part in answers)) for answers in found[::-1]]
+    turned = [Detections(*(part.flip(0) for part in answers)) for answers in found[::-1]]
     assert average_precision(turned, objects[::-1]) == pytest.approx(average_precision(found, objects))
+
+
+def test_answers_may_be_arrays_and_come_once():
+    found, objects = crowded(0)
+    arrays = [Detections(*(part.numpy() for part in answers)) for answers in found]
+    lists = [Objects(*(part.tolist() for part in shown)) if len(shown.labels) else shown for shown in objects]
+    assert average_precision(iter(arrays), iter(lists)) == average_precision(found, objects)
+    assert duplicate_share(iter(arrays)) == duplicate_share(found)
+
+
+@pytest.mark.parametrize("given", [said((0, 0.9, A)), [truth((0, A))], [None], ["a"]], ids=repr)
+def test_answers_of_another_kind_are_named(given):
+    """The answers of one image in the place of a list of them, most of all."""
+    for measure in (duplicate_share, lambda found: average_precision(found, [truth((0, A))] * len(found))):
+        with pytest.raises(TypeError, match=r"detections\[0\] is a .*: give Detections for each image"):
+            measure(given)
+    with pytest.raises(TypeError, match=r"objects\[0\] is a Detections: give Objects for each image"):
+        average_precision([said()], [said()])
 
 
 def test_the_evaluator_is_silent(capfd, caplog):
@@ -463,11 +692,12 @@ def test_the_evaluator_is_silent(capfd, caplog):
 
 
 @pytest.mark.parametrize(("found", "objects", "words"), [
-    ([said()], [truth((0, A)), truth()], "found has 1 entries, objects has 2"),
-    ([], [], "found is empty"),
+    ([said()], [truth((0, A)), truth()], "detections has 1 entries, objects has 2"),
+    ([], [], "detections is empty"),
     ([said((0, 0.5, A))], [truth()], "objects holds no object"),
-    ([said(), said((0, math.nan, A))], [truth((0, A)), truth()], r"found\[1\].*not finite.*diverged"),
-    ([said((0, 0.5, [0.5, 0.5, math.inf, 0.1]))], [truth((0, A))], r"found\[0\].*not finite"),
+    ([said(), said((0, math.nan, A))], [truth((0, A)), truth()], r"detections\[1\].*not finite.*diverged"),
+    ([said((0, 0.5, [0.5, 0.5, math.inf, 0.1]))], [truth((0, A))], r"detections\[0\].*not finite"),
+    ([said((0, 0.5, A))], [truth((0, [*A[:3], math.nan]))], r"objects\[0\].*not finite"),
 ])
 def test_average_precision_refuses_what_cannot_be_scored(found, objects, words):
     with pytest.raises(ValueError, match=words):
@@ -484,8 +714,10 @@ def test_average_precision_refuses_what_cannot_be_scored(found, objects, words):
     ([said((0, 0.9, A), (0, 0.9, A), (0, 0.9, A)), said((0, 0.9, A)), said(), said()], 1 / 4),
     ([said((0, 0.9, A), (0, 0.8, [*A[:2], 0.49 * A[2], A[3]]))], 0),
     ([said((0, 0.9, A), (0, 0.8, [*A[:2], 0.52 * A[2], A[3]]))], 1),
+    ([said((0, 0.9, [0.5, 0.5, 0.5, 0.5]), (0, 0.8, [0.5, 0.5, 0.25, 0.5]))], 0),
 ], ids=["twice", "under two names", "not sure enough", "in two places", "once", "nothing",
-        "an image counts once", "less than half in common", "more than half in common"])
+        "an image counts once", "less than half in common", "more than half in common",
+        "just half in common"])
 def test_the_share_of_images_with_a_duplicate_by_hand(found, expected):
     """A box overlaps itself: only pairs of different answers count."""
     assert duplicate_share(found) == expected
@@ -495,5 +727,10 @@ def test_what_counts_as_a_duplicate_can_be_chosen():
     found = [said((0, 0.9, A), (0, 0.4, [*A[:2], 0.3 * A[2], A[3]]))]
     assert duplicate_share(found, score=0.3) == duplicate_share(found, overlap=0.2) == 0
     assert duplicate_share(found, score=0.3, overlap=0.2) == 1
-    with pytest.raises(ValueError, match="found is empty"):
+    with pytest.raises(ValueError, match="detections is empty"):
         duplicate_share([])
+    for option in ({"score": math.nan}, {"score": 2.0}, {"overlap": -0.1}, {"overlap": math.nan}):
+        with pytest.raises(ValueError, match=f"{next(iter(option))} is .*between 0 and 1"):
+            duplicate_share(found, **option)
+    with pytest.raises(ValueError, match=r"detections\[0\].*not finite"):
+        duplicate_share([said((0, math.nan, A))])

@@ -11,11 +11,7 @@ from nbclient.exceptions import CellExecutionError
 
 from attncourse.notebooks import METADATA, SETUP, WIDGET_VIEW, check, execute, find, publish
 
-CHAPTERS = [
-    path
-    for path in sorted((Path(__file__).parent.parent / "chapters").rglob("*.ipynb"))
-    if ".ipynb_checkpoints" not in path.parts
-]
+CHAPTERS = find([Path(__file__).parent.parent / "chapters"])
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -347,10 +343,13 @@ def test_a_notebook_without_the_setup_cell_is_not_published(written, tmp_path):
 
 
 def test_checkpoints_and_built_copies_are_not_found(tmp_path):
+    """A course that itself lies in a folder called _build still has its notebooks."""
+    course = tmp_path / "_build" / "course"
     for folder in [".ipynb_checkpoints", "_build/html", "problems"]:
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "a.ipynb").touch()
-    assert find([tmp_path]) == [tmp_path / "problems" / "a.ipynb"]
+        (course / folder).mkdir(parents=True)
+        (course / folder / "a.ipynb").touch()
+    notebook = course / "problems" / "a.ipynb"
+    assert find([course]) == find([notebook]) == [notebook]
 
 
 def test_a_missing_folder_is_named(tmp_path):

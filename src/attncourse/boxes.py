@@ -25,7 +25,7 @@ class Objects(NamedTuple):
         return Objects(*(tensor.to(device) for tensor in self))
 
 
-class Found(NamedTuple):
+class Detections(NamedTuple):
     """What a model says one image shows: a label, how sure it is, and a box, (cx, cy, w, h), for each answer.
 
     Shapes: labels (answers); scores (answers), from 0 to 1; boxes (answers, 4).
@@ -35,9 +35,9 @@ class Found(NamedTuple):
     scores: Float[Tensor, "answers"]
     boxes: Float[Tensor, "answers 4"]
 
-    def above(self, score: float) -> "Found":
+    def above(self, score: float) -> "Detections":
         """The answers that are surer than `score`."""
-        return Found(*(part[self.scores > score] for part in self))
+        return Detections(*(part[self.scores > score] for part in self))
 
 
 def to_corners(boxes: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 4"]:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -70,6 +71,13 @@ def _add_coursework(coursework: argparse.ArgumentParser) -> None:
     grade.add_argument("--source", **sources, help="the problem sets' sources (default: %(default)s)")
     grade.add_argument(
         "--secret", type=Path, metavar="FILE", help="the seed of the hidden inputs (default: DIR/secret)"
+    )
+    grade.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="what a submission may take, as the guide names it: cell_seconds=60, or memory=3000 in MB",
     )
     grade.add_argument(
         "--no-sandbox",
@@ -162,8 +170,10 @@ def _coursework_build(chosen: argparse.Namespace) -> int:
 
 
 def _coursework_grade(chosen: argparse.Namespace) -> int:
-    from attncourse.coursework import grading, sandbox
+    from attncourse.coursework import grading, sandbox, submissions
 
+    sys.stdout.reconfigure(errors="backslashreplace")  # names of every language, on any terminal
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what was started, as Ctrl-C does
     try:
         graded = grading.grade(
             chosen.submissions,
@@ -171,6 +181,7 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
             source=chosen.source,
             jobs=chosen.jobs,
             secret=chosen.secret,
+            limits=sandbox.limits_from(chosen.limit),
             sandboxed=not chosen.no_sandbox,
         )
     except (FileNotFoundError, ValueError, sandbox.NoSandbox) as error:
@@ -184,7 +195,12 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
         )
         print(f"{one.student}: {points or 'nothing could be graded'}")
     print(f"grades and feedback are in {chosen.out}")
-    return 0
+    if passed_over := submissions.passed_over(chosen.submissions):
+        print(f"nobody's submission, and not graded: {', '.join(passed_over)}")
+    unsound = {why for one in graded for why in one.unsound.values()}
+    for why in sorted(unsound):
+        print(f"attncourse: could not be graded, for anybody: {why}", file=sys.stderr)
+    return 1 if unsound else 0
 
 
 def _coursework_check(chosen: argparse.Namespace) -> int:

@@ -5,22 +5,29 @@ unfinished sentences alive and takes the best of those that end. Both work for e
 two calls of `models.interface.SequenceModel`: `encode` a source once, then `step` from token to token.
 Both read scores from the model as they are: a hypothesis that ended scores exactly what the model,
 teacher-forced, gives that target. PAD and START are never produced.
+
+A model whose positions come from a table of limited size says so: `longest_target` is the most symbols it
+can produce for a sentence, END counted (as many as it reads, START counted), `longest_source` the most
+source tokens it can read. Decoding stops, unfinished, at the first, and refuses what is longer than the
+second. A model without them has no limit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attncourse.attention import KeysValues
 from attncourse.data.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, Vocabulary
-from attncourse.models.interface import SequenceModel
-from attncourse.models.show_attend_tell import ShowAttendTell
+from attncourse.models.interface import SequenceModel, Step
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Hypothesis:
     weights: Float[Tensor, "tokens source"] | None = field(default=None, compare=False, repr=False)
 
 
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
 # No source word, nothing to say: the model is not asked.
 EMPTY = Hypothesis(tokens=(), score=0.0, finished=True)
 
@@ -60,13 +69,15 @@ def greedy(
         source: ids, moved to the model's device.
         lengths: real tokens of each row. A row of length 0 gives an empty hypothesis in its place.
         max_length: most symbols produced for a row, END counted. Default: min_length + 2 * its length + 10.
+            In any case no more than the model's `longest_target`, if it has one.
         min_length: fewest tokens before END is allowed.
 
     Returns:
         One hypothesis a row, in the order of the batch. It does not depend on the other rows.
 
     Raises:
-        TypeError, ValueError: for an argument of the wrong kind, shape or range, and for NaN logits.
+        TypeError, ValueError: for an argument of the wrong kind, shape or range, for a row longer than the
+            model's `longest_source`, and for NaN logits.
     """
     source, lengths, limits = _checked(model, source, lengths, max_length, min_length)
     found, rows = [EMPTY] * len(lengths), lengths.nonzero().flatten()
@@ -82,13 +93,29 @@ def greedy(
     return found
 
 
+class Captioner(Protocol):
+    """What `caption` asks of a model: a `SequenceModel` whose source is a batch of images."""
+
+    def encode(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Read the images once; return what the decoder looks at (memory) and where it starts (state)."""
+        ...
+
+    def step(
+        self, token: Int[Tensor, "batch"], state: tuple[Tensor, ...], memory: tuple[Tensor, ...]
+    ) -> Step:
+        """Score the next word, given the previous one."""
+        ...
+
+
 def caption(
-    model: ShowAttendTell, images: Float[Tensor, "batch 1 height width"], *, max_length: int = 40
+    model: Captioner, images: Float[Tensor, "batch channels height width"], *, max_length: int = 40
 ) -> list[Hypothesis]:
     """Describe a batch of images by the most probable word at every step, each until its own END.
 
     Args:
-        model: `encode(images)` and `step`; read in evaluation mode and without gradients, as by `greedy`.
+        model: such as `ShowAttendTell`; read in evaluation mode and without gradients, as by `greedy`.
         images: moved to the model's device.
         max_length: most symbols of a caption, END counted.
 
@@ -102,19 +129,21 @@ def caption(
         given = images.dtype if isinstance(images, Tensor) else type(images).__name__
         raise TypeError(f"images is {given}: give a floating tensor")
     if images.dim() != 4:
-        raise ValueError(f"images has shape {tuple(images.shape)}: give (batch, 1, height, width)")
+        raise ValueError(f"images has shape {tuple(images.shape)}: give (batch, channels, height, width)")
+    _check_whole(max_length=max_length)
     if max_length < 1:
         raise ValueError(f"max_length {max_length}: give at least 1, for END")
     if len(images) == 0:
         return []
     with _evaluation(model):
         memory, state = model.encode(images.to(_device(model, images)))
-        return _greedy(model, memory, state, torch.full((len(images),), max_length), min_length=0)
+        limits = _readable(model, torch.full((len(images),), max_length))
+        return _greedy(model, memory, state, limits, min_length=0)
 
 
 def _greedy(model, memory, state, limits, min_length) -> list[Hypothesis]:
     """Go on from a state, each row until its END or its limit; weights have every column of the memory."""
-    limits = limits.to(state[0].device)
+    limits = limits.to(_device(model, limits))
     token = torch.full_like(limits, START)
     score = torch.zeros(len(limits), device=limits.device)
     is_open = torch.ones_like(limits, dtype=torch.bool)
@@ -171,8 +200,9 @@ def beam_search(
     Args:
         model, source, lengths, max_length, min_length: as for `greedy`.
         width: number of open hypotheses; may exceed the vocabulary.
-        length_penalty: the alpha of `gnmt_penalty`. Finished hypotheses are ranked by score / penalty, with
-            END counted in the length; 0 ranks by the score itself, which favours short sentences.
+        length_penalty: the alpha of `gnmt_penalty`. Finished hypotheses are ranked by their normalised score,
+            score / penalty, with END counted in the length; 0 ranks by the score itself, which favours short
+            sentences, and a very large one by the length alone, the longest first.
         keep: most hypotheses returned for a sentence.
 
     Returns:
@@ -182,6 +212,7 @@ def beam_search(
     Raises:
         TypeError, ValueError: as `greedy`; and for a width or keep below 1, a length penalty below 0.
     """
+    _check_whole(width=width, keep=keep)
     if width < 1 or keep < 1:
         raise ValueError(f"width {width}, keep {keep}: both must be at least 1")
     if not 0 <= length_penalty < float("inf"):
@@ -206,8 +237,8 @@ def beam_search(
 def _search(model, memory, state, beam, width, alpha, limit, min_length, keep) -> list[Hypothesis]:
     """Grow one sentence's beam until nothing open can still win."""
 
-    def worth(hypothesis: Hypothesis) -> float:
-        return hypothesis.score / gnmt_penalty(len(hypothesis.tokens) + 1, alpha)
+    def normalised(hypothesis: Hypothesis) -> tuple[float, float]:
+        return _normalised(hypothesis.score, len(hypothesis.tokens) + 1, alpha)
 
     finished: list[Hypothesis] = []
     for step in range(limit):
@@ -222,18 +253,21 @@ def _search(model, memory, state, beam, width, alpha, limit, min_length, keep) -
 
         for rank in ends[:width].nonzero().flatten().tolist():
             finished.append(_hypothesis(beam, parent[rank], score[rank], finished=True))
-        finished = sorted(finished, key=worth, reverse=True)[:keep]
+        finished = sorted(finished, key=normalised, reverse=True)[:keep]
 
         goes_on = (~ends).nonzero().flatten()[:width]
         if len(goes_on) == 0:  # nothing may follow any of them
             break
         parent = parent[goes_on]
-        memory, state = reorder(memory, parent), reorder(state, parent)
+        if len(parent) != len(totals):  # the memory's rows are one sentence: only their number matters
+            memory = reorder(memory, parent)
+        state = reorder(state, parent)
         beam = _extended(reorder(beam, parent), token[goes_on], score[goes_on], reorder(attended, parent))
         # Why no open one can win. A logarithm of a probability is at most 0, so going on never raises the
         # sum of the best open one, s = score[0] <= 0. The penalty grows with the length, and no length
-        # exceeds `limit`. So whatever an open hypothesis becomes is worth at most s / penalty(limit).
-        if len(finished) == keep and float(beam.score[0]) / gnmt_penalty(limit, alpha) <= worth(finished[-1]):
+        # exceeds `limit`. So the normalised score of whatever becomes of it is at most s / penalty(limit).
+        best = _normalised(float(beam.score[0]), limit, alpha)
+        if len(finished) == keep and best <= normalised(finished[-1]):
             break
     if finished:
         return finished
@@ -253,28 +287,45 @@ def _extended(beam: Beam, token, score, attended) -> Beam:
 
 
 def reorder(parts, rows: Int[Tensor, "rows"]):
-    """The given rows of everything in `parts`: a batch-first tensor, None, or a NamedTuple of such parts.
+    """The given rows of everything in `parts`: a batch-first tensor, None, or a tuple of such parts.
 
     Beam search calls it on the memory and the state of a model: a hypothesis goes on with the state of the
-    one it grew from.
+    one it grew from. A cache knows itself how it is reordered.
     """
     if parts is None:
         return None
     if isinstance(parts, Tensor):
         return parts[rows]
-    return type(parts)(*(reorder(part, rows) for part in parts))
+    if isinstance(parts, KeysValues):
+        return parts.reordered(rows)
+    chosen = (reorder(part, rows) for part in parts)
+    return type(parts)(*chosen) if hasattr(parts, "_fields") else tuple(chosen)
 
 
 def gnmt_penalty(length: int, alpha: float) -> float:
     """((5 + length) / 6) ** alpha: what a score is divided by (Wu et al. 2016, section 7, equation 14).
 
     `length` counts the symbols that were scored: tokens and END. The empty sentence has length 1 and
-    penalty 1; nothing is ever divided by zero.
+    penalty 1; nothing is ever divided by zero. Infinity where the number is too large to write down.
 
     >>> -3 / gnmt_penalty(4, alpha=1.0)
     -2.0
     """
-    return ((5 + length) / 6) ** alpha
+    try:
+        return ((5 + length) / 6) ** alpha
+    except OverflowError:
+        return math.inf
+
+
+def _normalised(score: float, length: int, alpha: float) -> tuple[float, float]:
+    """What orders hypotheses as score / penalty does, the highest first, and overflows for no alpha.
+
+    That is -log(-score / penalty), over alpha where this is large; the score itself decides between equals.
+    """
+    if score >= 0:
+        return math.inf, score
+    scale = max(alpha, 1.0)
+    return alpha / scale * math.log((5 + length) / 6) - math.log(-score) / scale, score
 
 
 def _log_probabilities(logits: Float[Tensor, "rows vocabulary"], *, may_end: bool):
@@ -319,7 +370,7 @@ def _device(model: torch.nn.Module, otherwise: Tensor) -> torch.device:
 def _checked(model, source, lengths, max_length, min_length):
     """Source and lengths on the model's device, and the most symbols each row may produce."""
     for name, tensor, axes in (("source", source, 2), ("lengths", lengths, 1)):
-        if not isinstance(tensor, Tensor) or tensor.is_floating_point() or tensor.dtype == torch.bool:
+        if not isinstance(tensor, Tensor) or tensor.dtype not in INTEGERS:
             given = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise TypeError(f"{name} is {given}: give a tensor of integers")
         if tensor.dim() != axes:
@@ -330,6 +381,8 @@ def _checked(model, source, lengths, max_length, min_length):
         raise ValueError(f"lengths has {len(lengths)} entries for {batch} rows of source: give one a row")
     if batch and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
         raise ValueError(f"lengths {lengths.tolist()}: each must be from 0 to the {size} columns of source")
+    _check_source_lengths(model, lengths.tolist(), "row {} of source")
+    _check_whole(min_length=min_length, **({} if max_length is None else {"max_length": max_length}))
     if min_length < 0:
         raise ValueError(f"min_length {min_length}: give 0 or more")
     if max_length is not None and max_length <= min_length:
@@ -338,9 +391,37 @@ def _checked(model, source, lengths, max_length, min_length):
             f"give at least {min_length + 1}"
         )
     device = _device(model, source)
-    source, lengths = source.to(device), lengths.to(device)
+    source, lengths = source.to(device, torch.int64), lengths.to(device, torch.int64)
     limits = min_length + 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
-    return source, lengths, limits
+    return source, lengths, _readable(model, limits, min_length)
+
+
+def _check_whole(**numbers: int) -> None:
+    for name, value in numbers.items():
+        try:
+            index(value)
+        except TypeError:
+            raise TypeError(f"{name} is {value!r}: give a whole number") from None
+
+
+def _readable(model, limits: Int[Tensor, "batch"], min_length: int = 0) -> Int[Tensor, "batch"]:
+    """The limits, or that of the model where it is lower: it reads one position for each symbol it says."""
+    longest = getattr(model, "longest_target", None)
+    if longest is None:
+        return limits
+    if min_length >= longest:
+        raise ValueError(f"min_length {min_length} leaves no room for END: the model's longest_target is "
+                         f"{longest}, so give at most {longest - 1}")
+    return limits.clamp(max=longest)
+
+
+def _check_source_lengths(model, lengths: Sequence[int], called: str) -> None:
+    """Refuse, before any work, a source longer than the model can read; `called` says what each is."""
+    longest = getattr(model, "longest_source", None)
+    for place, length in enumerate(lengths):
+        if longest is not None and length > longest:
+            raise ValueError(f"{called.format(place)} has {length} tokens, and the model's longest_source is "
+                             f"{longest}: cut it, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -362,7 +443,7 @@ class Translation:
 
 def translate(
     model: SequenceModel,
-    sentences: Sequence[Sequence[str]],
+    sentences: Iterable[Iterable[str]],
     source_vocabulary: Vocabulary,
     target_vocabulary: Vocabulary,
     *,
@@ -375,17 +456,21 @@ def translate(
     Inside, sentences of similar length share a batch, so that little is computed on padding.
 
     Args:
-        sentences: each a list of source words (`tokenize` makes one from a text).
+        sentences: each a list of source words (`tokenize` makes one from a text). Anything that can be
+            iterated once will do, where the order is fixed.
         width: 1 decodes greedily, more by beam search of that width.
         batch: sentences decoded at a time.
         max_length: most symbols of a translation, END counted; the default is that of `greedy`.
 
     Raises:
-        TypeError: for text where lists of words belong.
-        ValueError: for a width or batch below 1, a max_length below 1.
+        TypeError: for text where lists of words belong, for anything in the place of words, and for what has
+            no order.
+        ValueError: for a width or batch below 1, a max_length below 1, and a sentence longer than the model's
+            `longest_source`.
     """
-    if isinstance(sentences, str) or any(isinstance(sentence, str) for sentence in sentences):
-        raise TypeError("sentences holds text: give a list of sentences, each a list of words")
+    sentences = _sentences(sentences)
+    _check_source_lengths(model, [len(sentence) for sentence in sentences], "sentences[{}]")
+    _check_whole(width=width, batch=batch)
     if width < 1 or batch < 1:
         raise ValueError(f"width {width}, batch {batch}: both must be at least 1")
     ids = [torch.tensor(source_vocabulary.encode(sentence), dtype=torch.int64) for sentence in sentences]
@@ -415,8 +500,36 @@ def translate(
     ]
 
 
+def _sentences(sentences: Iterable[Iterable[str]]) -> list[list[str]]:
+    """The sentences as lists of words, each iterated once."""
+    text = isinstance(sentences, str | bytes)
+    sentences = sentences if text else _in_order(sentences, "sentences")
+    if text or any(isinstance(sentence, str | bytes) for sentence in sentences):
+        raise TypeError("sentences holds text: give a list of sentences, each a list of words")
+    return [_words(sentence, f"sentences[{place}]") for place, sentence in enumerate(sentences)]
+
+
+def _words(sentence: Iterable[str], name: str) -> list[str]:
+    if isinstance(sentence, str | bytes):
+        raise TypeError(f"{name} is the text {sentence!r}: give its words, tokenize({sentence!r})")
+    words = _in_order(sentence, name)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"{name} holds {word!r}: give its words, each a str")
+    return words
+
+
+def _in_order(given: Iterable, name: str) -> list:
+    if isinstance(given, set | frozenset | Mapping):
+        raise TypeError(f"{name} is a {type(given).__name__}, whose order means nothing: give a list")
+    try:
+        return list(given)
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}: give a list") from None
+
+
 def replace_unknown(
-    translation: Translation, source: Sequence[str], dictionary: Mapping[str, str] | None = None
+    translation: Translation, source: Iterable[str], dictionary: Mapping[str, str] | None = None
 ) -> Translation:
     """Put a word in the place of every `<unk>`: the source word read most for it, translated or copied.
 
@@ -433,11 +546,10 @@ def replace_unknown(
         The translation with other tokens; as many, so that the weights still fit.
 
     Raises:
-        TypeError: `source` is a text.
+        TypeError: `source` is a text, or no list of words.
         ValueError: the model does not attend, or its weights are not those of this source.
     """
-    if isinstance(source, str):
-        raise TypeError(f"source is the text {source!r}: give its words, tokenize({source!r})")
+    source = _words(source, "source")
     if not translation.tokens:
         return translation
     if translation.weights is None:

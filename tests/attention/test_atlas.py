@@ -18,7 +18,7 @@ SMALL = Sizes(width=8, heads=2, key_value_heads=1, reach=2, longest=600, objects
 EVERY = pytest.mark.parametrize("row", ATLAS, ids=lambda row: row.name)
 # Scores that have a table of their own, and modules that are no mechanism.
 NOT_A_ROW = {"CosineScore", "GaussianScore", "LinearScore", "LearnedPositions", "SinusoidPositions",
-             "GridPositions", "MovingAverage"}
+             "GridPositions", "MovingAverage", "Heads", "WindowRead", "DifferentialRead"}
 ASKED_FROM_OUTSIDE = {"soft", "hard", "global, dot", "global, general", "global, concat", "global, location",
                       "local-m", "local-p", "cross-attention"}
 

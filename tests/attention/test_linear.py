@@ -298,13 +298,16 @@ def test_a_layer_reads_with_every_head_and_joins_them(mask, causal, need_weights
         torch.testing.assert_close(found.weights, torch.stack([head.weights for head in heads], dim=1))
 
 
-def test_a_layer_remembers_step_by_step_what_it_reads_at_once():
+def test_a_layer_that_keeps_a_state_reads_step_by_step_what_it_reads_at_once():
     layer, x = build(), data(2, 6, 8)
     expected, known = layer(x, x, x, causal=True).context, None
     for t in range(6):
         now = x[:, t : t + 1]
-        known = layer.remember(now, now, known)
-        torch.testing.assert_close(layer.read(now, known), expected[:, t : t + 1])
+        keys, values, _ = layer.keys_values(now, now)
+        known = LinearState.of(feature_map(keys), values) if known is None else known.followed_by(
+            feature_map(keys), values)
+        read = layer.join(known.read(feature_map(layer.queries(now))))
+        torch.testing.assert_close(read, expected[:, t : t + 1])
     assert known.memory.shape == (2, 2, 4, 4)
 
 
@@ -320,7 +323,6 @@ def test_a_layer_stays_in_its_dtype(dtype):
     layer, x = build(dtype), data(2, 6, 8, dtype=dtype)
     for need_weights in (True, False):
         assert layer(x, x, x, causal=True, need_weights=need_weights).context.dtype == dtype
-    assert layer.read(x, layer.remember(x, x)).dtype == dtype
 
 
 # --- Bad input ---------------------------------------------------------------------------------------------
@@ -349,8 +351,8 @@ def test_bad_input_is_named(given, error, words, need_weights):
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: LinearAttention(10, 4), ["width 10", "heads = 4", "1, 2, 5, 10"]),
     (lambda: build()(X[..., :6], X, X), ["query", "(2, 3, 6)", "(..., positions, 8)"]),
-    (lambda: build().remember(X, X[0, 0]), ["value", "(8,)", "(..., positions, 8)"]),
-    (lambda: build().remember(X, X[:, :2]), ["features", "3", "value", "2", "exactly one value"]),
+    (lambda: build().keys_values(X, X[0, 0]), ["value", "(8,)", "(..., positions, 8)"]),
+    (lambda: LinearState.of(X, X[:, :2]), ["features", "3", "value", "2", "exactly one value"]),
 ])
 def test_choices_that_cannot_work_are_named(call, words):
     with pytest.raises(ValueError) as caught:

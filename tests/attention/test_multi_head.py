@@ -11,15 +11,26 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from attncourse.attention import KeysValues, MultiHeadAttention, padding_mask
+from attncourse.attention import (
+    AdditiveScore,
+    Alibi,
+    KeysValues,
+    MultiHeadAttention,
+    Rotary,
+    SoftmaxRead,
+    linear_attend,
+    padding_mask,
+)
 
 WIDTH, HEADS = 16, 4
 VARIANTS = {
     "plain": {},
     "grouped": {"key_value_heads": 2},
     "multi-query": {"key_value_heads": 1},
-    "rotary": {"rotary": True},
-    "grouped, rotary": {"key_value_heads": 2, "rotary": True},
+    "rotary": {"positions": Rotary()},
+    "grouped, rotary": {"key_value_heads": 2, "positions": Rotary()},
+    "alibi": {"positions": Alibi()},
+    "grouped, alibi": {"key_value_heads": 2, "positions": Alibi()},
 }
 # Both ways to the same numbers: `need_weights` chooses.
 PATHS = pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
@@ -77,6 +88,7 @@ def by_loop(layer, query, key, value, mask=None, causal=False):
     (batch, queries, _), keys, width = query.shape, key.shape[1], layer.head_width
     mask = torch.ones((), dtype=torch.bool) if mask is None else mask
     mask = mask.expand(batch, queries, keys)
+    rotary, alibi = (isinstance(layer.positions, kind) for kind in (Rotary, Alibi))
     heads = torch.zeros(batch, queries, layer.heads, width, dtype=query.dtype)
     weights = torch.zeros(batch, layer.heads, queries, keys, dtype=query.dtype)
 
@@ -88,13 +100,14 @@ def by_loop(layer, query, key, value, mask=None, causal=False):
         shared = i * layer.key_value_heads // layer.heads
         place = t + (keys - queries) * causal
         q = projected(layer.query_projection, i, query[b, t])
-        q = turned(q, place) if layer.rotary else q
+        q = turned(q, place) if rotary else q
         seen = [s for s in range(keys) if mask[b, t, s] and (s <= place or not causal)]
         scores = []
         for s in seen:
             k = projected(layer.key_projection, shared, key[b, s])
-            k = turned(k, s) if layer.rotary else k
-            scores.append(q @ k / math.sqrt(width))
+            k = turned(k, s) if rotary else k
+            off = 2 ** (-8 * (i + 1) / layer.heads) * abs(place - s) if alibi else 0
+            scores.append(q @ k / math.sqrt(width) - off)
         total = sum(score.exp() for score in scores)
         for s, score in zip(seen, scores, strict=True):
             weights[b, i, t, s] = score.exp() / total
@@ -126,8 +139,8 @@ def test_the_scale_is_that_of_a_head_not_of_the_whole_width(need_weights):
     """Width 4, 2 heads: the score of [2, 0] with itself is 4 / sqrt(2), not 4 / sqrt(4)."""
     layer = MultiHeadAttention(4, 2)
     with torch.no_grad():
-        for projection in layer.children():
-            projection.weight.copy_(torch.eye(4))
+        for weight in (parameter for parameter in layer.parameters() if parameter.dim() == 2):
+            weight.copy_(torch.eye(4))
     query, key = torch.tensor([[2.0, 0, 2, 0]]), torch.tensor([[2.0, 0, 2, 0], [0, 0, 0, 0]])
     context, weights = layer(query, key, torch.eye(4)[:2], need_weights=need_weights)
     expected = torch.tensor([[[0.9442, 0.0558]]] * 2)
@@ -141,7 +154,7 @@ def test_heads_split_the_width_and_shared_keys_make_the_projections_smaller():
     """h heads of width d / h cost as much as one of width d; sharing saves keys and values only."""
     count = {name: sum(p.numel() for p in build(name).parameters()) for name in VARIANTS}
     whole, quarter = WIDTH * WIDTH + WIDTH, WIDTH * 4 + 4
-    assert count["plain"] == count["rotary"] == 4 * whole
+    assert count["plain"] == count["rotary"] == count["alibi"] == 4 * whole
     assert count["grouped"] == 2 * whole + 2 * (2 * quarter)
     assert count["multi-query"] == 2 * whole + 2 * quarter
     known = build("multi-query").keys_values(*inputs()[1:])
@@ -252,9 +265,9 @@ def test_a_hidden_key_has_weight_zero_and_no_influence(variant, need_weights):
     assert torch.equal(before.context, after.context), "a hidden key or value reached the output"
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if "rotary" not in name])
+@pytest.mark.parametrize("variant", [name for name, given in VARIANTS.items() if "positions" not in given])
 def test_permuting_the_keys_permutes_the_weights(variant):
-    """Attention sees a set: only rotary positions give it an order."""
+    """Attention sees a set: only positions give it an order."""
     layer, (query, key, value) = build(variant), inputs()
     order = torch.tensor([3, 0, 4, 6, 1, 5, 2])
     before, after = layer(query, key, value), layer(query, key[:, order], value[:, order])
@@ -262,8 +275,9 @@ def test_permuting_the_keys_permutes_the_weights(variant):
     torch.testing.assert_close(after.context, before.context, msg="the output depends on the keys' order")
 
 
-def test_rotary_positions_give_the_keys_an_order():
-    layer, (query, key, value) = build("rotary"), inputs()
+@pytest.mark.parametrize("variant", ["rotary", "alibi"])
+def test_positions_give_the_keys_an_order(variant):
+    layer, (query, key, value) = build(variant), inputs()
     order = torch.tensor([3, 0, 4, 6, 1, 5, 2])
     read = layer(query, key[:, order], value[:, order])
     assert (read.context - layer(query, key, value).context).abs().max() > 0.01
@@ -424,7 +438,7 @@ def test_weights_go_to_the_framework_and_come_back(dtype):
     assert theirs.batch_first and theirs.dropout == 0.25 and not theirs.training
     assert theirs.in_proj_weight.dtype == dtype
     back = MultiHeadAttention.from_torch(theirs)
-    assert back.dropout == 0.25 and not back.training
+    assert back.read.dropout == 0.25 and not back.training
     for (name, before), after in zip(ours.state_dict().items(), back.state_dict().values(), strict=True):
         assert after.dtype == dtype and torch.equal(before, after), f"{name} did not come back"
     asked = inputs(dtype=dtype)
@@ -498,30 +512,77 @@ def test_a_cache_made_in_pieces_reads_like_the_whole(variant, pieces, need_weigh
     for piece in x.split(pieces, dim=1):
         new = layer.keys_values(piece, piece, first=first)
         known = new if known is None else known.followed_by(new)
-        read = layer.read(piece, known, causal=True, first=first, need_weights=need_weights)
+        read = layer(piece, known=known, causal=True, first=first, need_weights=need_weights)
         contexts.append(read.context)
         first += piece.shape[1]
-    for joined, at_once in zip(known, layer.keys_values(x, x), strict=True):
+    for joined, at_once in zip(known[:2], layer.keys_values(x, x)[:2], strict=True):
         torch.testing.assert_close(joined, at_once, msg="the cache differs: its order, or the keys' places?")
     torch.testing.assert_close(torch.cat(contexts, dim=1), whole.context)
 
 
-def test_a_cache_is_a_tuple_of_keys_and_values_in_the_order_they_came():
+@pytest.mark.parametrize("training", [True, False], ids=["with gradients", "without"])
+def test_a_cache_holds_keys_and_values_in_the_order_they_came(training):
     ones = torch.ones(1, 2, 3, 4)
     early, late = KeysValues(ones, 2 * ones), KeysValues(3 * ones, 4 * ones)
-    joined = early.followed_by(late)
+    with torch.set_grad_enabled(training):
+        joined = early.followed_by(late)
     assert joined.keys[0, 0, :, 0].tolist() == [1, 1, 1, 3, 3, 3]
     assert joined.values[0, 0, :, 0].tolist() == [2, 2, 2, 4, 4, 4]
     assert early.keys.shape == (1, 2, 3, 4), "the shorter cache is still needed by another hypothesis"
 
 
+def numbered(*numbers):
+    """One head's keys, a number each; the values are their negatives."""
+    keys = torch.tensor(numbers, dtype=torch.float32).reshape(1, 1, -1, 1)
+    return KeysValues(keys, -keys)
+
+
+@torch.no_grad()
+def test_two_that_go_on_from_one_cache_do_not_see_each_other():
+    """Spare room is written by the first to go on; a second that wrote there too would change its words."""
+    start = numbered(1).followed_by(numbered(2))
+    one = start.followed_by(numbered(3))
+    other = start.followed_by(numbered(30))
+    further = one.followed_by(numbered(4, 5))
+    late = start.followed_by(numbered(300, 400))
+    caches = [(start, [1, 2]), (one, [1, 2, 3]), (other, [1, 2, 30]), (further, [1, 2, 3, 4, 5]),
+              (late, [1, 2, 300, 400])]
+    for cache, expected in caches:
+        assert cache.keys.flatten().tolist() == expected, "a cache was overwritten by one that began alike"
+        assert cache.values.flatten().tolist() == [-number for number in expected]
+    [row] = further.reordered(torch.tensor([0])).keys.flatten(1).tolist()
+    assert row == [1, 2, 3, 4, 5]
+
+
+@torch.no_grad()
+def test_a_growing_cache_copies_its_words_once_in_a_while():
+    """A hundred words: the room is made anew a few times, not a hundred times."""
+    cache, rooms = numbered(0), set()
+    for number in range(1, 101):
+        cache = cache.followed_by(numbered(number))
+        rooms.add(cache.keys.data_ptr())
+    assert cache.keys.flatten().tolist() == list(range(101))
+    assert len(rooms) <= 6, f"the cache was copied {len(rooms)} times"
+
+
+@torch.no_grad()
+def test_a_cache_in_one_dtype_takes_no_keys_of_another_into_its_room():
+    """Written into memory of float16, float32 keys would lose their digits without a word."""
+    half = KeysValues(*(torch.ones(1, 1, 2, 1, dtype=torch.float16) for _ in range(2)))
+    cache = half.followed_by(KeysValues(*(torch.ones(1, 1, 1, 1, dtype=torch.float16) for _ in range(2))))
+    after = cache.followed_by(numbered(1.0001))
+    other = cache._replace(keys=2 * cache.keys, values=2 * cache.values).followed_by(half)
+    assert other.keys.flatten().tolist() == [2, 2, 2, 1, 1], "what stood in the room was read, not the cache"
+    assert after.keys.dtype == torch.float32 and after.keys[0, 0, -1, 0] == torch.tensor(1.0001)
+
+
 def test_rotary_scores_depend_on_distance_only():
     """Move queries and keys by a thousand places: nothing changes."""
     layer, (query, key, value) = build("rotary"), inputs()
-    here = layer.read(query, layer.keys_values(key, value))
-    far = layer.read(query, layer.keys_values(key, value, first=1000), first=1000)
+    here = layer(query, known=layer.keys_values(key, value))
+    far = layer(query, known=layer.keys_values(key, value, first=1000), first=1000)
     torch.testing.assert_close(far, here)
-    apart = layer.read(query, layer.keys_values(key, value, first=3))
+    apart = layer(query, known=layer.keys_values(key, value, first=3))
     assert (apart.weights - here.weights).abs().max() > 0.01, "the place of the keys plays no part"
 
 
@@ -572,13 +633,16 @@ def ask(query=X, key=X, value=X, **options):
     ({"mask": torch.ones(3, 3)}, TypeError, ["mask", "float32", "boolean", "True"]),
     ({"mask": torch.ones(3, 3).int()}, TypeError, ["mask", "int32", "boolean"]),
     ({"mask": torch.ones(2, 3).bool()}, ValueError, ["mask", "(2, 3)", "(2, 3, 3)"]),
-    ({"mask": torch.ones(2, 4, 3, 3).bool()}, ValueError, ["mask", "(2, 4, 3, 3)", "no axis for the heads"]),
+    ({"mask": torch.ones(2, 4, 3, 3).bool()}, ValueError, ["mask", "(2, 4, 3, 3)", "(2, 3, 3)"]),
     ({"query": X[..., :8]}, ValueError, ["query", "(2, 3, 8)", "(..., positions, 16)"]),
     ({"key": X[..., :8]}, ValueError, ["key", "(2, 3, 8)", "16"]),
     ({"value": X[..., :8]}, ValueError, ["value", "(2, 3, 8)", "16"]),
     ({"query": X[0, 0]}, ValueError, ["query", "(16,)", "(..., positions, 16)"]),
     ({"value": X[:, :2]}, ValueError, ["key", "3", "value", "2", "exactly one value"]),
     ({"query": torch.zeros(2, 4, WIDTH), "causal": True}, ValueError, ["queries = 4", "keys = 3"]),
+    ({"key": None}, ValueError, ["value was given", "key and value", "known"]),
+    ({"key": None, "value": None}, ValueError, ["nothing was given", "key and value", "known"]),
+    ({"known": KeysValues(X, X)}, ValueError, ["key and value and known", "or known"]),
 ])
 def test_bad_input_is_named(given, error, words, need_weights):
     with pytest.raises(error) as caught:
@@ -594,12 +658,17 @@ def test_bad_input_is_named(given, error, words, need_weights):
     (lambda: MultiHeadAttention(16, 4, key_value_heads=3), ["heads 4", "key_value_heads = 3", "1, 2, 4"]),
     (lambda: MultiHeadAttention(16, 4, key_value_heads=0), ["key_value_heads = 0"]),
     (lambda: MultiHeadAttention(16, 4, key_value_heads=8), ["key_value_heads = 8"]),
-    (lambda: MultiHeadAttention(12, 4, rotary=True), ["width 12", "heads = 4", "width 3", "even"]),
+    (lambda: MultiHeadAttention(12, 4, positions=Rotary()), ["width 12", "heads = 4", "width 3", "even"]),
     (lambda: MultiHeadAttention.from_torch(torch_module(kdim=8)), ["module", "kdim"]),
     (lambda: MultiHeadAttention.from_torch(torch_module(vdim=8)), ["module", "vdim"]),
     (lambda: MultiHeadAttention.from_torch(torch_module(add_bias_kv=True)), ["module", "add_bias_kv"]),
     (lambda: MultiHeadAttention.from_torch(torch_module(add_zero_attn=True)), ["module", "add_zero_attn"]),
-    (lambda: MultiHeadAttention(16, 4, rotary=True).to_torch(), ["rotary is True", "False"]),
+    (lambda: MultiHeadAttention(16, 4, positions=Rotary()).to_torch(), ["positions is Rotary", "None"]),
+    (lambda: MultiHeadAttention(16, 4, read=linear_attend).to_torch(), ["read is", "SoftmaxRead"]),
+    (lambda: MultiHeadAttention(16, 4, read=SoftmaxRead(AdditiveScore(4, 4, 4))).to_torch(), ["read is"]),
+    (lambda: MultiHeadAttention(16, 4, read=linear_attend, dropout=0.1), ["dropout is 0.1", "SoftmaxRead("]),
+    (lambda: MultiHeadAttention(16, 4, read=linear_attend, positions=Alibi()), ["Alibi", "bias", "Rotary"]),
+    (lambda: MultiHeadAttention(16, 4, dropout=1.0), ["dropout is 1.0", "below 1"]),
     (lambda: MultiHeadAttention(16, 4, key_value_heads=2).to_torch(), ["key_value_heads is 2", "4"]),
 ])
 def test_choices_that_cannot_work_are_named(make, words):

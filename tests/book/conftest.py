@@ -65,7 +65,7 @@ def book(tmp_path_factory) -> Path:
     """The folder of the built book."""
     if "BOOK_HTML" in os.environ:
         return Path(os.environ["BOOK_HTML"]).resolve()
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("book").resolve()
     without = {"BOOK_REPOSITORY", "BOOK_BRANCH", "GITHUB_REPOSITORY"}
     environment = {key: value for key, value in os.environ.items() if key not in without}
     command = [Path(sys.executable).with_name("jupyter-book"), "build", ROOT, "--path-output", folder]
@@ -99,12 +99,13 @@ class Visit:
             viewport={"width": 380, "height": 800} if phone else {"width": 1280, "height": 900},
             color_scheme="dark" if dark else "light",
         )
-        self.home, self.refused, self.failed, self.complaints, self.received = home, [], [], [], {}
+        self.home, self.refused, self.failed, self.received = home, [], [], {}
+        self.complaints, self.errors = [], []  # whatever the console says; and what no script has caught
         self.page = self.context.new_page()
         self.context.route("**/*", self._only_here)
         self.page.on("console", lambda message: message.type in ("error", "warning")
                      and self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", self._break)
         self.page.on("requestfailed", lambda request: self.failed.append(request.url))
         self.page.on("response", self._receive)
 
@@ -114,6 +115,10 @@ class Visit:
         else:
             self.refused.append(route.request.url)
             route.abort()
+
+    def _break(self, error):
+        self.complaints.append(str(error))
+        self.errors.append(str(error))
 
     def _receive(self, response):
         if response.status >= 400:
@@ -125,7 +130,7 @@ class Visit:
         self.page.goto(f"{self.home}/{path}", wait_until="load")
         self.page.evaluate("async () => { await document.fonts.ready; }")
         if self.page.locator(".math").count():
-            self.page.wait_for_selector("mjx-container", state="attached", timeout=15_000)
+            self.page.wait_for_selector("mjx-container", state="attached", timeout=60_000)
             self.page.evaluate("async () => { await MathJax.startup.promise; await document.fonts.ready; }")
         return self.page
 

@@ -79,5 +79,5 @@ def test_a_chapter_runs_and_its_explorer_answers(lab, browser):
     for _ in range(5):
         handle.press("ArrowRight")
     page.wait_for_function("([e, old]) => e.querySelector('figure.attn-figure img').alt !== old",
-                           arg=[explorer.element_handle(), before], timeout=20_000)
+                           arg=[explorer.element_handle(), before], timeout=60_000)
     page.close()

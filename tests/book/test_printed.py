@@ -60,5 +60,28 @@ def test_links_stay_within_the_book(pdf):
     addresses = [link["/A"]["/URI"] for link in links if "/URI" in link.get("/A", {})]
     assert addresses and not [address for address in addresses if not address.startswith("https://")]
     assert f"{printed.name_of(CHAPTER)}--the-idea" in printed.page_numbers(pdf.stream)
-    assert [entry["/Title"] for entry in pdf.outline if isinstance(entry, dict)][:3] == [
-        "The Attention Course", "Contents", "02 · Soft attention"]
+
+
+def entries_of(outline, level=1):
+    """An outline, flat: (level, words, entry)."""
+    for entry in outline:
+        if isinstance(entry, list):
+            yield from entries_of(entry, level + 1)
+        else:
+            yield level, entry["/Title"], entry
+
+
+def test_the_outline_says_what_the_headings_say(book, pdf, texts):
+    """Left to the browser, one version wrote each title twice, and another left out what stands in a link."""
+    outline = list(entries_of(pdf.outline))
+    soup = BeautifulSoup((book / CHAPTER).read_text(encoding="utf8"), "html.parser")
+    for link in soup.select(".headerlink"):
+        link.decompose()
+    sections = [" ".join(heading.text.split()) for heading in soup.select("article h2")]
+    assert len(sections) > 5
+    assert [(level, words) for level, words, _ in outline] == [
+        (1, "The Attention Course"), (1, "Contents"), (1, "02 · Soft attention"),
+        *((2, words) for words in sections), (1, "Notation")]
+    for _, words, entry in outline:
+        page = texts[pdf.get_destination_page_number(entry)]
+        assert "".join(words.split()) in "".join(page.split()), f"the page of {words!r} is another"

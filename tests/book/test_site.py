@@ -18,7 +18,7 @@ from attncourse.coursework.problems import read_problem_sets
 @pytest.fixture(scope="session")
 def pages(book) -> dict:
     """Every built page, parsed, by its path."""
-    files = [file for file in sorted(book.rglob("*.html")) if "_static" not in file.parts]
+    files = [file for file in sorted(book.rglob("*.html")) if "_static" not in file.relative_to(book).parts]
     return {file: BeautifulSoup(file.read_text(encoding="utf8"), "html.parser") for file in files}
 
 
@@ -276,7 +276,7 @@ def test_no_line_of_a_solution_is_in_the_built_problem_sets(book):
 
     for name, problem_set in read_problem_sets(root / "chapters" / "problems").items():
         lines = secret_lines(problem_set)
-        files = [file for file in book.rglob(f"{name}*") if "problems" in file.parts]
+        files = [file for file in book.rglob(f"{name}*") if "problems" in file.relative_to(book).parts]
         assert {file.suffix for file in files} >= {".html", ".ipynb"}
         for file in files:
             text = file.read_text(encoding="utf8", errors="ignore")

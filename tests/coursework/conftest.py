@@ -1,8 +1,6 @@
 """Whether submissions can be shut in on this machine."""
 
 import os
-import shutil
-import subprocess
 
 import pytest
 
@@ -16,11 +14,6 @@ def bubblewrap() -> None:
         require_sandbox()
     except NoSandbox as reason:
         words = f"the grading tests need bubblewrap: {reason}"
-        must_run = os.environ.get("CI") and not _forbidden()
-        pytest.fail(words, pytrace=False) if must_run else pytest.skip(words)
-
-
-def _forbidden() -> bool:
-    """Whether the system forbids what bubblewrap does, which no installation mends."""
-    smallest = ["bwrap", "--unshare-user", "--ro-bind", "/", "/", "true"]
-    return bool(shutil.which("bwrap")) and subprocess.run(smallest, capture_output=True).returncode != 0
+        # Installed and allowed, it works: whatever else is wrong is ours.
+        absent = "--no-sandbox" in words
+        pytest.skip(words) if absent and not os.environ.get("CI") else pytest.fail(words, pytrace=False)

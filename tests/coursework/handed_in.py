@@ -82,7 +82,10 @@ class HandedIn:
 
     def write(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.content, ensure_ascii=False), encoding="utf-8")
+        try:
+            path.write_text(json.dumps(self.content, ensure_ascii=False), encoding="utf-8")
+        except UnicodeEncodeError:  # half a letter, which no editor writes
+            path.write_text(json.dumps(self.content))
         return path
 
 

@@ -4,12 +4,17 @@ import csv
 import json
 import shutil
 import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from handed_in import NAME, SETS, SOURCE, WORDS, HandedIn, secret_lines
 
 from attncourse.cli import main
-from attncourse.coursework import grading, sandbox
+from attncourse.coursework import bounds, grading, sandbox, submissions
+from attncourse.coursework import judge as judging
 from attncourse.coursework.grading import grade
 from attncourse.coursework.problems import solution_alone
 
@@ -65,7 +70,7 @@ def test_points_that_cannot_be_are_refused_and_kept(place, points):
     """Overwriting the file would lose what was filled in beside the slip."""
     fill_in(place, points)
     written = (place / "out" / "by_hand.csv").read_text()
-    with pytest.raises(ValueError, match=rf"row 2: points is '{points}', and not a number from 0 to 3"):
+    with pytest.raises(ValueError, match=rf"line 2: points is '{points}', and not a number from 0 to 3"):
         again(place)
     assert (place / "out" / "by_hand.csv").read_text() == written
 
@@ -97,6 +102,121 @@ def test_a_fault_of_the_grader_costs_nobody_else_anything(place, monkeypatch):
     monkeypatch.undo()
     again(place)
     assert rows(place)["ada"]["points"] == "7", "the fault is mended, and was remembered"
+
+
+def fails_for(student: str, real, error: Exception):
+    """A function that fails whenever it is about this student, and else does what it did."""
+
+    def failing(*arguments, **keywords):
+        if student in str(arguments[0]):
+            raise error
+        return real(*arguments, **keywords)
+
+    return failing
+
+
+OPERATIONS = [
+    (grading, "opened"),
+    (grading, "judge"),
+    (grading, "_load"),
+    (grading, "_write_whole"),
+    (grading, "feedback_record"),
+    (grading, "feedback_page"),
+    (grading, "_private"),
+    (grading.Report, "from_dict"),
+    (submissions, "_files"),
+    (submissions, "_take"),
+    (judging, "read_cells"),
+    (judging, "remarks_on"),
+    (judging, "_Trial"),
+    (judging, "_verdict"),
+    (sandbox, "opened"),
+]
+FAULTS = [OSError(36, "File name too long"), ValueError("half a letter"), TypeError("a mistake of ours")]
+
+
+@pytest.mark.parametrize(("where", "name"), OPERATIONS, ids=[name for _, name in OPERATIONS])
+def test_whatever_fails_with_one_student_s_files_is_one_row(place, monkeypatch, where, name):
+    """Each in turn: what is opened, read, judged, named or written outside the one `try` stops everybody."""
+    (place / "submissions" / "ada.ipynb").rename(place / "submissions" / "ada-ada.ipynb")
+    shutil.rmtree(place / "out" / "feedback")
+    fault = FAULTS[len(name) % len(FAULTS)]
+    about = "" if where is judging else "ada-ada"  # bob's is known, and nothing of it is judged
+    monkeypatch.setattr(where, name, fails_for(about, getattr(where, name), fault))
+    again(place)
+    assert rows(place)["bob"]["points"] == "3"
+    assert (place / "out" / "feedback" / "bob" / f"{NAME}.html").exists()
+    assert rows(place)["ada-ada"]["remarks"], "nothing is said"
+
+
+def test_one_unsound_set_leaves_the_others_alone(place, tmp_path, capsys):
+    """A slip in one source, found when its first submission comes up, or before."""
+    source = shutil.copytree(SOURCE, tmp_path / "source")
+    for other, wrong in (("00_what_is_attention", "raise OSError"), ("01_seq2seq", "")):
+        path = source / f"{other}.ipynb"
+        content = json.loads(path.read_text())
+        if wrong:
+            answer = next(c for c in content["cells"] if "answer" in c["metadata"].get("tags", []))
+            answer["source"] = "".join(answer["source"]).replace(
+                "# BEGIN SOLUTION", f"# BEGIN SOLUTION\n{wrong}"
+            )
+        else:
+            content["cells"] = []
+        released = SOURCE / path.name
+        (place / "submissions" / "bob" / path.name).write_text(released.read_text())
+        path.write_text(json.dumps(content))
+    words = ["coursework", "grade", str(place / "submissions"), "--out", str(place / "out")]
+    assert main([*words, "--source", str(source)]) == 1
+    assert rows(place)["bob"]["points"] == "3" and rows(place)["ada"]["points"] == "7"
+    assert rows(place)["bob"]["remarks"].count("by no fault of its author") == 2
+    assert "could not be graded, for anybody" in capsys.readouterr().err
+
+
+def test_what_is_written_is_the_lecturer_s_alone(place):
+    """A class server has many users, and grades and answers are between two people."""
+    shutil.rmtree(place / "out")
+    again(place)
+    for path in [place / "out", *(place / "out").rglob("*")]:
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, f"{path} can be read by others"
+
+
+def test_a_secret_that_submissions_could_read_is_refused(place):
+    """In a folder that the walls show, whoever reads it draws the hidden inputs."""
+    secret = Path(sandbox.attncourse.__file__).parent / "secret"
+    with pytest.raises(sandbox.NoSandbox, match="which every submission can read"):
+        again(place, secret=secret)
+    assert not secret.exists()
+
+
+def test_two_runs_at_once_agree(place):
+    """Both find no secret, no report and no table, and write them in the other's way."""
+    shutil.rmtree(place / "out")
+    words = ["grade", str(place / "submissions"), "--out", str(place / "out"), "--source", str(SOURCE)]
+    command = [sys.executable, "-m", "attncourse.cli", "coursework", *words]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    for run in runs:
+        _, said = run.communicate()
+        assert run.returncode == 0, said.decode()
+    before = rows(place)
+    again(place)
+    assert rows(place) == before and before["ada"]["points"] == "7"
+    assert not list((place / "out").rglob("*.part"))
+
+
+def test_a_run_that_is_killed_leaves_no_half_and_nothing_running(place):
+    """At any moment: the next run goes on, and removes what the killed one could not."""
+    shutil.rmtree(place / "out")
+    words = ["grade", str(place / "submissions"), "--out", str(place / "out"), "--source", str(SOURCE)]
+    command = [sys.executable, "-m", "attncourse.cli", "coursework", *words]
+    for seconds in (2.5, 5.0, 7.5):
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(seconds)
+        run.kill()
+        run.communicate()
+    again(place)
+    assert {who: row["points"] for who, row in rows(place).items()} == {"ada": "7", "bob": "3"}
+    left = [folder for base in bounds._bases() for folder in base.glob(f"attncourse-{run.pid}-*")]
+    assert not left, "a control group is left"
 
 
 def test_a_second_run_judges_nothing_twice(place, monkeypatch):
@@ -180,6 +300,32 @@ def test_markup_in_names_and_errors_stays_text(place):
         assert "<script" not in page.read_text() and "<img" not in page.read_text()
 
 
+def test_limits_are_options():
+    """A set that trains for half a minute is graded without an edit of the package."""
+    limits = sandbox.limits_from(["cell_seconds=60.5", "memory=3000", "files=20"])
+    assert (limits.cell_seconds, limits.memory, limits.files) == (60.5, 3000 * sandbox.MEGABYTE, 20)
+    assert limits.call_seconds == sandbox.Limits().call_seconds
+    for wrong in (
+        "cells=3",
+        "memory",
+        "memory=",
+        "memory=-1",
+        "files=1.5",
+        "cell_seconds=nan",
+        "cell_seconds=inf",
+    ):
+        with pytest.raises(ValueError, match="limit"):
+            sandbox.limits_from([wrong])
+
+
+def test_the_class_page_says_which_question_and_which_mistake(place):
+    """What went wrong most often is what the next lecture begins with."""
+    page = (place / "out" / "class.html").read_text()
+    assert "02.1 Two sources, one softmax" in page and "2 of 2" in page
+    assert "02.2 In which order?" in page and "1 of 2" in page
+    assert "1 time: another previous word moves the weights" in page
+
+
 def test_without_bubblewrap_nothing_is_graded(place, monkeypatch, capsys):
     """A silent downgrade would run strangers' code with the lecturer's rights."""
     shutil.rmtree(place / "out")
@@ -226,6 +372,15 @@ def test_the_check_s_exit_status_tells(tmp_path, capsys):
     assert main(["coursework", "check", str(path)]) == 1
     said = capsys.readouterr().out
     assert "✓ question 02.1" in said and "✗ question 02.2: another previous word moves the weights" in said
+
+
+def test_the_check_names_a_cell_that_failed(tmp_path, capsys):
+    """A cell of one's own that fails takes the names of its other lines with it."""
+    path = (
+        HandedIn().solve().insert("answer-02-1", "%matplotlib inline\n1 / 0").write(tmp_path / "mine.ipynb")
+    )
+    assert main(["coursework", "check", str(path)]) == 1
+    assert "✗ cell 5: ZeroDivisionError: division by zero" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

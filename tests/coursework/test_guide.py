@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def course(tmp_path_factory, bubblewrap) -> Path:
     folder = tmp_path_factory.mktemp("lecturer")
     commands = EXAMPLE.strip().splitlines()
     assert len(commands) == 10 and commands[2:4] == INSTALL
-    commands[2:4] = [f"mkdir -p .venv && ln -s {Path(sys.executable).parent} .venv/bin"]
+    commands[2:4] = [f"mkdir -p .venv && ln -s {shlex.quote(str(Path(sys.executable).parent))} .venv/bin"]
     run(folder, "\n".join(commands))
     return folder / "course"
 
@@ -35,13 +36,15 @@ def course(tmp_path_factory, bubblewrap) -> Path:
 def run(folder: Path, commands: str) -> str:
     environment = {
         **os.environ,
-        "GIT_CONFIG_COUNT": "3",
+        "GIT_CONFIG_COUNT": "4",
         "GIT_CONFIG_KEY_0": f"url.{ROOT}/.git.insteadOf",
         "GIT_CONFIG_VALUE_0": "https://github.com/OWNER/NAME",
         "GIT_CONFIG_KEY_1": "user.name",
         "GIT_CONFIG_VALUE_1": "Lecturer",
         "GIT_CONFIG_KEY_2": "user.email",
         "GIT_CONFIG_VALUE_2": "lecturer@example.org",
+        "GIT_CONFIG_KEY_3": "safe.directory",  # the checkout may be another user's
+        "GIT_CONFIG_VALUE_3": "*",
     }
     shell = ["bash", "-euo", "pipefail", "-c", commands]
     done = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True)

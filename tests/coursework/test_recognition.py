@@ -1,6 +1,9 @@
 """Which file is whose, which cell is what, and what is said of cells that are lost, doubled or changed."""
 
 import json
+import os
+import socket
+from pathlib import Path
 
 import pytest
 from handed_in import NAME, PROBLEMS, SOURCE, WORDS, HandedIn
@@ -10,6 +13,8 @@ from attncourse.coursework.problems import UNANSWERED, read_problem_sets
 from attncourse.coursework.submissions import (
     Cell,
     find_submissions,
+    folder_name,
+    passed_over,
     recognise,
     remarks_on,
     which_set,
@@ -388,7 +393,7 @@ def test_a_student_without_a_notebook_is_in_the_table(tmp_path):
     put(tmp_path, "ada/answers.pdf", "bo/.ipynb_checkpoints/02-checkpoint.ipynb")
     (tmp_path / "cy").mkdir()
     nothing = ([], ["there is no notebook"])
-    assert found(tmp_path) == {"ada": nothing, "bo": nothing, "cy": nothing}
+    assert found(tmp_path) == {"ada": ([], ["answers.pdf is no notebook"]), "bo": nothing, "cy": nothing}
 
 
 def test_a_folder_with_a_notebook_s_name_is_no_notebook(tmp_path):
@@ -442,11 +447,58 @@ def test_submissions_may_lie_behind_a_link(tmp_path):
     assert found(tmp_path / "here") == {"ada": (["ada/02.ipynb"], [])}
 
 
-def test_a_student_with_a_file_and_a_folder_is_refused_by_name(tmp_path):
-    """Whichever were graded last would count, and nobody would know."""
-    put(tmp_path, "ada.ipynb", "ada/02.ipynb", "bo.ipynb")
-    with pytest.raises(ValueError, match="a file and a folder for ada: which one counts"):
-        find_submissions(tmp_path)
+def test_all_entries_of_one_student_are_put_together(tmp_path):
+    """A notebook beside a PDF of the same name is handed in every term: refusing both stops everybody."""
+    put(tmp_path, "ada.ipynb", "ada.pdf", "ada/03.IPYNB", "bo.ipynb")
+    assert found(tmp_path) == {
+        "ada": (["ada/03.IPYNB", "ada.ipynb"], ["ada.pdf is no notebook"]),
+        "bo": (["bo.ipynb"], []),
+    }
+
+
+def test_every_file_that_was_handed_in_is_taken_or_named(tmp_path):
+    """Browsers and office programs rename notebooks; passed over in silence, they are found weeks later."""
+    wrong = ["a.ipynb.txt", "b.json", "c.tar.gz", "d.DOCX", "e/02.ipynb.txt", "f/old/all.ZIP"]
+    put(tmp_path, *wrong, "g (1).ipynb", "README.md")
+    students = found(tmp_path)
+    assert list(students) == ["a", "b", "c", "d", "e", "f", "g (1)"]
+    for (notebooks, remarks), path in zip(students.values(), wrong, strict=False):
+        assert (notebooks, remarks) == ([], [f"{path.rpartition('/')[2]} is no notebook"])
+    assert passed_over(tmp_path) == ["README.md"]
+
+
+def test_what_an_archive_leaves_is_nobody_s(tmp_path):
+    put(tmp_path, "__MACOSX/ada/._02.ipynb", "ada/__MACOSX/02.ipynb", "ada/._02.ipynb", "ada/02.ipynb")
+    put(tmp_path, "Thumbs.db", "ada/Desktop.ini")
+    assert found(tmp_path) == {"ada": (["ada/02.ipynb"], [])}
+
+
+def test_any_name_can_be_written(tmp_path):
+    """A name that is no UTF-8 cannot be printed, nor be part of a table: one of them stopped everybody."""
+    for name in (b"caf\xe9.ipynb", b"\xff\xfe.ipynb", b"line\nbreak.ipynb", b"caf\\xe9.ipynb"):
+        Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name))).write_text("{}")
+    students = [one.student for one in find_submissions(tmp_path)]
+    assert len(set(students)) == 4
+    assert all(name.isprintable() and name.encode() for name in students), students
+    for name in [*students, "x" * 255, "王" * 80, ".", "..", "a/b"]:
+        folder = folder_name(name)
+        assert len(f".{folder}.json.1234567-{2**48}.part".encode()) < 255
+        assert folder.strip(".") and "/" not in folder
+
+
+def test_what_is_no_regular_file_is_said_and_not_opened(tmp_path):
+    """Whoever opens a pipe that nobody writes to waits for ever."""
+    put(tmp_path, "ada/02.ipynb")
+    os.mkfifo(tmp_path / "bo.ipynb")
+    os.mkfifo(tmp_path / "ada" / "03.ipynb")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(tmp_path / "cy.ipynb"))
+        words = "is no regular file, and was not opened"
+        assert found(tmp_path) == {
+            "ada": (["ada/02.ipynb"], [f"03.ipynb {words}"]),
+            "bo": ([], [f"bo.ipynb {words}"]),
+            "cy": ([], [f"cy.ipynb {words}"]),
+        }
 
 
 @pytest.mark.parametrize("content", [[], ["README.md"], [".hidden.ipynb"], [".ipynb_checkpoints/a.ipynb"]])

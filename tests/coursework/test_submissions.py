@@ -9,15 +9,18 @@ import csv
 import json
 import re
 import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from handed_in import ANSWERS, NAME, PROBLEMS, SOURCE, WORDS, HandedIn
+from strangers import CELLS, FUNCTIONS, ODD, odd_notebooks, put_odd_files
 
 from attncourse.coursework.grading import grade
 from attncourse.coursework.sandbox import MEGABYTE, Limits
+from attncourse.coursework.submissions import folder_name
 
 FULL = (3, 2, 2)
 NONE = (0, 0, 0)
@@ -42,6 +45,21 @@ def right_by(change: str) -> HandedIn:
     body += "context = (weights[..., None] * annotations).sum(1)\n"
     body += "new = torch.cat([word, context, state], -1).matmul(A.T).tanh()\n"
     return second(body + change)
+
+
+def through_helper(number: str) -> str:
+    """The right answer, whose every result goes through a function `helper`."""
+    return re.sub(r"(?m)^(    return )(.+)$", r"\1helper((\2))", ANSWERS[number])
+
+
+def in_a_cell_of(kind: str) -> HandedIn:
+    """Everything right, and the words of question 02.4 in a cell of another kind."""
+    notebook = solved()
+    cell = notebook.cell("answer-02-4")
+    cell["cell_type"] = kind
+    if kind == "code":
+        cell |= {"outputs": [], "execution_count": None}
+    return notebook
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,7 @@ for root in ["/", "/tmp", os.getcwd(), {folder!r}, {folder!r} + "/solved"]:
 if not found:
     raise ValueError("nothing found")
 """
+PLANTED = "a key that only the lecturer has"
 LONELY = "import os; raise ValueError(sorted(os.environ), os.getuid(), os.listdir('/tmp'))"
 
 
@@ -172,6 +191,18 @@ def cases(folder: Path) -> dict[str, Case]:
         "another shape": Case(right_by("return new[:1], context, weights"), SECOND_LOST, "has another shape"),
         "a generator": Case(
             right_by("return (x for x in (new, context, weights))"), SECOND_LOST, "no tensor, number, text"
+        ),
+        "a helper's name used twice": Case(
+            solved()
+            .answer("02.1", "# Question 02.1\ndef helper(x):\n    return x\n" + through_helper("02.1"))
+            .answer("02.3", "# Question 02.3\ndef helper(x):\n    return None\n" + ANSWERS["02.3"]),
+            FULL,
+            "it was asked after its own cells",
+        ),
+        "words in a code cell": Case(in_a_cell_of("code"), FULL, "not graded yet|null"),
+        "words in a raw cell": Case(in_a_cell_of("raw"), FULL, "null"),
+        "a window's loop": Case(
+            solved().answer("02.1", "# Question 02.1\n%matplotlib inline\n" + ANSWERS["02.1"])
         ),
         # --- Cells lost, doubled, changed ---
         "answer deleted": Case(
@@ -288,12 +319,24 @@ def cases(folder: Path) -> dict[str, Case]:
     }
 
 
+def strangers() -> dict[str, Case]:
+    """What strangers try in cells and functions of their own, and in the file itself."""
+    cases = {
+        who: Case(solved().insert("answer-02-1", cell), FULL, said) for who, (cell, said) in CELLS.items()
+    }
+    cases |= {who: Case(second(body), SECOND_LOST, said) for who, (body, said) in FUNCTIONS.items()}
+    cases |= {
+        who: Case(one, FULL if full else NONE, said) for who, (one, full, said) in odd_notebooks().items()
+    }
+    return cases
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, bubblewrap) -> Path:
     """All submissions, graded once."""
     folder = tmp_path_factory.mktemp("coursework")
     submissions = folder / "submissions"
-    handed_in = cases(submissions)
+    handed_in = cases(submissions) | strangers()
     # The check of question 02.1 says what its student would like to hear.
     handed_in["check tampered with"].handed_in.cell("visible-check-02-1")["source"] = (
         "# Check 02.1\nprint('✓ 02.1')"
@@ -307,10 +350,12 @@ def place(tmp_path_factory, bubblewrap) -> Path:
             content = case.handed_in
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
     long = _add_long_output(submissions / "200 MB stored" / f"{NAME}.ipynb")
-    (submissions / "a link").mkdir()
-    (submissions / "a link" / f"{NAME}.ipynb").symlink_to(submissions / "solved" / f"{NAME}.ipynb")
-    grade(submissions, folder / "graded", source=SOURCE, jobs=2, limits=LIMITS)
+    put_odd_files(submissions)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("API_KEY", PLANTED)
+        grade(submissions, folder / "graded", source=SOURCE, jobs=2, limits=LIMITS)
     long.unlink()  # pytest keeps its folders
+    (submissions / "closed folder").chmod(0o700)
     return folder
 
 
@@ -323,26 +368,25 @@ def _add_long_output(path: Path) -> Path:
     return path
 
 
-ALL = cases(Path("submissions")) | {
-    "200 MB stored": Case("", FULL),
-    "a link": Case("", NONE, "is a link to another file"),
-}
+ALL = cases(Path("submissions")) | strangers() | {"200 MB stored": Case("", FULL)}
+ALL |= {who: Case("", FULL if full else NONE, said) for who, (full, said) in ODD.items()}
 
 
 def test_there_are_enough_of_them():
-    assert len(ALL) >= 30
+    assert len(ALL) >= 110
 
 
 @pytest.mark.parametrize("who", ALL)
 def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
     """A point more is a hole in the grader; a point less, an injustice; silence, an e-mail."""
     case = ALL[who]
-    row = next(line for line in grades(place) if line["student"] == who)
+    row = next(line for line in grades(place) if line["student"].lstrip("'") == who)
     earned = tuple(int(row[number]) for number in ("02.1", "02.2", "02.3"))
     assert earned == case.points, f"{earned}, and {case.points} were earned: {row['remarks']}"
     assert feedback(place, who), "the student gets no feedback"
     report = row["remarks"] + feedback(place, who)
     assert any(words in report for words in case.words.split("|")), report[:2000]
+    assert "through" not in report, "it got through: " + report[:2000]
 
 
 def test_what_was_done_to_one_changes_no_other(place, tmp_path):
@@ -357,6 +401,20 @@ def test_what_was_done_to_one_changes_no_other(place, tmp_path):
     alone = tmp_path.parent / "alone"
     for who in ("solved", "mistake in 02.1"):
         assert feedback(place, who) == (alone / "feedback" / who / f"{NAME}.json").read_text()
+
+
+def test_nothing_of_the_lecturer_s_is_in_any_feedback(place):
+    """A key of the environment, or where things lie on this machine."""
+    private = [PLANTED, str(place), str(SOURCE), str(Path.home() / "."), sys.prefix]
+    for page in filter(Path.is_file, (place / "graded" / "feedback").rglob("*.*")):
+        text = page.read_text()
+        assert not [words for words in private if words in text], page
+
+
+def test_no_table_is_longer_than_its_readers_take(place):
+    """One field of 150,000 letters, and a spreadsheet or Python's own reader refuses all students."""
+    for row in grades(place):
+        assert all(len(value) < 2100 and value.isprintable() for value in row.values()), row["student"]
 
 
 def test_nothing_is_left_running(place):
@@ -384,11 +442,11 @@ def grades(place: Path) -> list[dict]:
 
 
 def feedback(place: Path, who: str) -> str:
-    folder = place / "graded" / "feedback" / who
+    folder = place / "graded" / "feedback" / folder_name(who)
     return "".join(path.read_text() for path in folder.glob("*.json"))
 
 
 def test_the_points_are_the_same_in_every_file(place):
     for row in grades(place):
-        told = feedback(place, row["student"])
+        told = feedback(place, row["student"].lstrip("'"))
         assert json.loads(told)["points"] == int(row["points"])

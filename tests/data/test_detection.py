@@ -1,13 +1,11 @@
-"""Scenes with boxes: ink inside the boxes and nowhere else; and annotations in COCO's format, by hand."""
+"""Scenes with boxes: ink inside the boxes and nowhere else."""
 
-import json
 import random
 from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from attncourse.boxes import Objects, to_corners
 from attncourse.data import (
@@ -15,7 +13,6 @@ from attncourse.data import (
     BoxedBatches,
     BoxedImage,
     boxed_scenes,
-    coco_images,
     collate_boxed,
     detection,
 )
@@ -203,144 +200,6 @@ def test_the_batches_keep_images_and_objects_together():
     for batch in BoxedBatches(CORPUS.train, size=32):
         for image, objects in zip(batch.images, batch.objects, strict=True):
             assert torch.equal(image, CORPUS.train[number[id(objects)]].image)
-
-
-# --- COCO annotations --------------------------------------------------------------------------------------
-
-
-RED, BLUE = (255, 0, 0), (0, 51, 102)
-IMAGES = {"wide.png": (40, 20, RED), "tall.png": (10, 30, BLUE), "sub/empty.png": (8, 8, BLUE)}
-FILE = {
-    "images": [{"id": 7, "file_name": "wide.png"}, {"id": 3, "file_name": "tall.png"},
-               {"id": 99, "file_name": "sub/empty.png"}],
-    "categories": [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}, {"id": 90, "name": "brush"}],
-    "annotations": [
-        {"id": 1, "image_id": 3, "category_id": 90, "bbox": [0, 0, 10, 30], "iscrowd": 0},
-        {"id": 2, "image_id": 7, "category_id": 18, "bbox": [10, 5, 20, 10]},
-        {"id": 3, "image_id": 7, "category_id": 1, "bbox": [30.0, 15.0, 20.0, 10.0], "iscrowd": 0},
-        {"id": 4, "image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 4], "iscrowd": 1},
-        {"id": 5, "image_id": 7, "category_id": 1, "bbox": [5, 5, 0, 4], "iscrowd": 0},
-        {"id": 6, "image_id": 3, "category_id": 1, "bbox": [-5, -15, 10, 30], "iscrowd": 0},
-        {"id": 7, "image_id": 3, "category_id": 1, "bbox": [12, 5, 4, 4], "iscrowd": 0},
-        {"id": 8, "image_id": 7, "category_id": 90, "bbox": [2, 3, 4, 5], "iscrowd": 0},
-    ],
-}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "sub").mkdir()
-    for name, (width, height, colour) in IMAGES.items():
-        Image.new("RGB", (width, height), colour).save(tmp_path / name)
-    return tmp_path
-
-
-def written(folder, content=FILE):
-    path = folder / "instances.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf8")
-    return path
-
-
-def test_annotations_by_hand(folder):
-    """Ids with gaps, in no order; an image's boxes among those of another; crowds, cut boxes, no area."""
-    images, names = coco_images(written(folder), folder, side=12)
-    assert names == ("person", "dog", "brush"), "in the order of the ids 1, 18, 90"
-    wide, tall, empty = images
-    assert wide.objects.labels.tolist() == [1, 0, 2] and tall.objects.labels.tolist() == [2, 0]
-    torch.testing.assert_close(wide.objects.boxes, torch.tensor([
-        [0.5, 0.5, 0.5, 0.5],          # 10 to 30 of 40, 5 to 15 of 20
-        [0.875, 0.875, 0.25, 0.25],    # cut off at the right and at the bottom
-        [0.1, 0.275, 0.1, 0.25],
-    ]))
-    torch.testing.assert_close(tall.objects.boxes, torch.tensor([
-        [0.5, 0.5, 1.0, 1.0],
-        [0.25, 0.25, 0.5, 0.5],        # cut off at the left and at the top; the next lay outside altogether
-    ]))
-    assert empty.objects.labels.shape == (0,) and empty.objects.boxes.shape == (0, 4)
-    assert empty.objects.labels.dtype == torch.int64 and empty.objects.boxes.dtype == torch.float32
-
-
-@pytest.mark.parametrize(("grey", "wide", "tall"), [
-    (False, [1, 0, 0], [0, 0.2, 0.4]),
-    (True, [76 / 255], [42 / 255]),    # .299 red + .587 green + .114 blue, as a whole number of 255
-])
-def test_pixels_are_squares_of_numbers_from_0_to_1(folder, grey, wide, tall):
-    """Channels first: red before green before blue."""
-    images, _ = coco_images(written(folder), folder, side=12, grey=grey)
-    for boxed, colour in zip(images, (wide, tall, tall), strict=True):
-        assert boxed.image.shape == (len(colour), 12, 12) and boxed.image.dtype == torch.float32
-        expected = torch.tensor(colour)[:, None, None].float().expand(-1, 12, 12)
-        torch.testing.assert_close(boxed.image, expected, rtol=0, atol=1e-6)
-    assert len(next(iter(BoxedBatches(images, size=3))).images) == 3
-
-
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
-def test_files_of_every_kind_become_colour_or_grey(folder, mode):
-    """A grey photograph among colours, a transparent drawing, a palette."""
-    Image.new("RGB", (40, 20), "white").convert(mode).save(folder / "wide.png")
-    path = written(folder)
-    for grey, channels in ((False, 3), (True, 1)):
-        image = coco_images(path, str(folder), side=8, grey=grey)[0][0].image
-        assert image.shape == (channels, 8, 8) and image.min() == 1
-
-
-def test_an_image_is_not_turned_over(folder):
-    """Rows are rows: a dark right half, a box around it."""
-    picture = np.full((10, 20), 255, np.uint8)
-    picture[:5, 10:] = 0
-    Image.fromarray(picture).save(folder / "half.png")
-    file = {"images": [{"id": 1, "file_name": "half.png"}], "categories": [{"id": 5, "name": "dark"}],
-            "annotations": [{"id": 1, "image_id": 1, "category_id": 5, "bbox": [10, 0, 10, 5]}]}
-    [boxed], _ = coco_images(written(folder, file), folder, side=20, grey=True)
-    left, top, right, bottom = (to_corners(boxed.objects.boxes)[0] * 20).round().int().tolist()
-    assert (left, top, right, bottom) == (10, 0, 20, 10)
-    dark = boxed.image[0] < 0.5
-    assert dark[top:bottom, left:right].float().mean() > 0.9 and dark.sum() <= 110
-
-
-def without(key):
-    return {name: part for name, part in FILE.items() if name != key}
-
-
-def changed(**fields):
-    return {**FILE, "annotations": [*FILE["annotations"], {**FILE["annotations"][0], "id": 9, **fields}]}
-
-
-def lacking(part, field):
-    first, *rest = FILE[part]
-    return {**FILE, part: [{name: value for name, value in first.items() if name != field}, *rest]}
-
-
-@pytest.mark.parametrize(("content", "words"), [
-    ("{not json", ["instances.json is not a COCO file of instances", "images, annotations and categories"]),
-    ("", ["is not a COCO file"]),
-    ("[1, 2]", ["is not a COCO file"]),
-    ({"images": 3, "annotations": [], "categories": []}, ["is not a COCO file"]),
-    (without("categories"), ["is not a COCO file", "'categories'"]),
-    (without("annotations"), ["is not a COCO file", "'annotations'"]),
-    (lacking("annotations", "bbox"), ["is not a COCO file", "'bbox'"]),
-    (lacking("annotations", "image_id"), ["is not a COCO file", "'image_id'"]),
-    (lacking("images", "file_name"), ["is not a COCO file", "'file_name'"]),
-    (lacking("categories", "name"), ["is not a COCO file", "'name'"]),
-    (changed(image_id=4), ["annotation 9", "image 4", "must list both"]),
-    (changed(category_id=2), ["annotation 9", "category 2", "must list both"]),
-    (changed(bbox=[1, 2, 3]), ["annotation 9", "[1, 2, 3]", "left, top, width, height"]),
-    (changed(bbox=[]), ["annotation 9", "[]", "left, top, width, height"]),
-])
-def test_a_file_that_cannot_be_read_is_named(folder, content, words):
-    """Captions have no categories, results no images: the file is named, and what it should hold."""
-    path = written(folder, content)
-    with pytest.raises(ValueError) as caught:
-        coco_images(path, folder)
-    assert all(word in str(caught.value) for word in [str(path), *words]), str(caught.value)
-
-
-def test_a_missing_image_or_file_is_named(folder):
-    (folder / "tall.png").unlink()
-    with pytest.raises(FileNotFoundError, match="tall.png"):
-        coco_images(written(folder), folder)
-    with pytest.raises(FileNotFoundError, match="nowhere.json"):
-        coco_images(folder / "nowhere.json", folder)
 
 
 # --- Errors ------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ def test_the_examples_in_the_docstrings_hold():
         ("It cost 3.50 dollars... but why?! Oh.", ["It cost 3.50 dollars... but why?!", "Oh."]),
         ('He said "Go." She (my aunt.) Left.', ['He said "Go."', "She (my aunt.)", "Left."]),
         ("no stop<br />at all<BR><br/>here", ["no stop", "at all", "here"]),
+        ("\ufeffIt ended.\u200b Then we left.\u200f<br />\ufeff<br />", ["It ended.", "Then we left."]),
         ("", []),
         (" <br /> ", []),
     ],

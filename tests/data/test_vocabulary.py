@@ -13,10 +13,10 @@ from attncourse.data import vocabulary as module
 from attncourse.data.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, Vocabulary, normalise, tokenize
 
 # Arbitrary Unicode, and texts crowded with what goes wrong: apostrophes, accents apart, kana, numbers.
-TRICKY = "aAéÉe\u0301'’-.,:3 \n\tlLdqu我かが゚ーß_Σσİﬁ!<>\u0323\x1c"
+TRICKY = "aAéÉe\u0301'’-.,:3 \n\tlLdqu我かが゚ーß_Σσİﬁ!<>\u0323\x1c\ufeff\xad\u200b\u200c\u200d\u200f\x00"
 TEXTS = st.text(max_size=12) | st.text(st.sampled_from(TRICKY), max_size=12)
 WORDS = st.lists(st.text(min_size=1, max_size=5).map(normalise), max_size=10, unique=True).map(
-    lambda words: [word for word in words if word not in SPECIALS]
+    lambda words: [word for word in words if word and word not in SPECIALS]
 )
 
 
@@ -47,14 +47,67 @@ def test_texts_are_cut_where_a_reader_would(text, tokens):
     assert tokenize(text) == tokens
 
 
+INVISIBLE = [
+    "\ufeff", "\xad", "\u200b", "\u200e", "\u200f", "\u202a", "\u202e", "\u2060", "\u2064", "\u2066",
+    "\u2069", "\u061c", "\u180e", "\ufff9", "\U000e0041", "\ufe0f", "\u034f", "\u115f", "\x00", "\x08",
+    "\x7f", "\x9f",
+]
+
+
+@pytest.mark.parametrize("mark", INVISIBLE, ids=ascii)
+def test_what_does_not_show_is_neither_a_word_nor_part_of_one(mark):
+    """A file's opening mark would make "the" two words, and stand in the vocabulary beside them."""
+    assert tokenize(f"{mark}The{mark} c{mark}at {mark} sat{mark}.") == ["the", "cat", "sat", "."]
+    assert tokenize(f"l{mark}'{mark}homme") == ["l'", "homme"]
+    seen = Vocabulary.from_sentences([[f"{mark}cat", "cat", mark], [f"ca{mark}t"]], min_count=3)
+    assert seen.tokens[4:] == ["cat"] and seen.encode([f"c{mark}at", mark]) == [4, UNKNOWN]
+    with pytest.raises(ValueError, match="nothing shows"):
+        Vocabulary([mark])
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 12), st.sampled_from(INVISIBLE)), max_size=5))
+def test_invisible_characters_anywhere_change_no_token(text, marks):
+    """Where they stand does not matter: before an accent, inside a number, at either end."""
+    marked = text
+    for place, mark in marks:
+        marked = marked[:place] + mark + marked[place:]
+    assert tokenize(marked) == tokenize(text)
+
+
+@given(TEXTS)
+def test_normalising_twice_changes_nothing(text):
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@pytest.mark.parametrize(("text", "tokens"), [
+    ("می\u200cخواهم", ["می\u200cخواهم"]),              # Persian: one word with a non-joiner
+    ("র\u200d্যাব", ["র\u200d্যাব"]),                    # Bengali: the joiner stands before a sign
+    ("ශ්\u200dරී", ["ශ්\u200dරී"]),                      # Sinhala: after a sign
+    ("می\u200c\u200cخواهم", ["می\u200cخواهم"]),
+    ("می\u200c \u200dخواهم\u200c", ["می", "خواهم"]),
+    ("\u200dcat\u200d, 3\u200d5", ["cat", ",", "35"]),
+    ("猫\u200d猫", ["猫", "猫"]),
+    ("👩\u200d👧", ["👩", "👧"]),
+    ("\u200c", []),
+    ("\u0600\u0661", ["\u0600", "\u0661"]),          # an Arabic number sign shows
+])
+def test_joiners_stay_inside_a_word_only(text, tokens):
+    assert tokenize(text) == tokens
+
+
+@pytest.mark.parametrize("word", ["jusqu", "lorsqu", "puisqu", "quoiqu", "qu", *"cdjlmnst"])
+def test_every_french_elision_is_a_word_of_its_own(word):
+    assert tokenize(f"{word}'il") == [f"{word}'", "il"]
+
+
 def test_case_is_kept_on_request():
     assert tokenize("L'Homme", lower=False) == ["L'", "Homme"]
 
 
 @given(TEXTS)
-def test_only_white_space_is_lost(text):
+def test_only_white_space_and_what_does_not_show_is_lost(text):
     """A pattern with a gap drops characters in silence."""
-    kept = "".join(normalise(text.lower()).replace("’", "'").split())
+    kept = "".join(normalise(normalise(text).lower()).replace("’", "'").split())
     assert "".join(tokenize(text)) == kept, "the tokens do not spell the text: what has no pattern?"
 
 

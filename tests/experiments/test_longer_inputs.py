@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from attncourse import experiments
 from attncourse.experiments.longer_inputs import (
     COLOURS,
     MIXINGS,
@@ -97,7 +96,3 @@ def test_self_attention_finds_the_card_on_longer_hands_too():
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
-
-
-def test_the_experiment_is_registered():
-    assert "longer_inputs" in experiments.names()

@@ -87,3 +87,12 @@ def test_distance_moved_is_the_mean_over_the_sure_links():
     alignment = Alignment(links, possible=links | {(0, 3)})
     pair = Pair(("a", "b", "c", "d"), ("A", "C", "B", "D"), alignment)
     assert sequences.distance_moved(pair) == 0.5
+
+
+def test_nothing_to_choose_by_is_refused_by_name(corpus):
+    """An empty dev set, or no batches: a division by 0 says neither."""
+    model = sequences.fixed_context(corpus, hidden=8, embedding=8)
+    with pytest.raises(ValueError, match="no dev pairs"):
+        sequences.fit(model, translation_corpus(30, dev=0, test=5), steps=2)
+    with pytest.raises(ValueError, match="batches is empty"):
+        sequences.loss_on(model, [])

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attncourse.attention import GridPositions, MultiHeadAttention
+from attncourse.attention import GridPositions, SoftmaxRead
 from attncourse.boxes import Objects
 from attncourse.models import DETR, CellBackbone, Detected, DetectionMaps, answers, match, set_loss
 from attncourse.models.detr import QueryLayer
@@ -446,7 +446,7 @@ def test_dropout_acts_in_training_and_at_every_place():
     assert torch.equal(model(pictures).logits, expected), "dropout in evaluation"
     places = [(module, "p") for module in model.modules() if isinstance(module, nn.Dropout)]
     assert len(places) == 2 * (2 + 1) + 3 * (3 + 1)
-    places += [(module, "dropout") for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    places += [(module, "dropout") for module in model.modules() if isinstance(module, SoftmaxRead)]
     assert [getattr(*place) for place in places] == [0.3] * len(places)
 
 

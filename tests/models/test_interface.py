@@ -10,7 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils._pytree import tree_flatten, tree_map_only
 
+from attncourse.attention import Alibi, LearnedPositions, Rotary
 from attncourse.data.vocabulary import END, PAD, START
 from attncourse.decoding import beam_search, greedy, reorder
 from attncourse.models import LuongTranslator, Output, RNNSearch, Seq2Seq, Step, Transformer
@@ -33,10 +35,14 @@ MODELS = {
        for centre in ("predicted", "offset") for gaussian in ("outside", "inside")},
     "LuongTranslator, local and fed": partial(
         LuongTranslator, hidden=6, centre="monotonic", half_width=1, input_feeding=True),
-    **{f"Transformer, {norm}, {positions}": partial(
-        Transformer, width=8, heads=2, inner=12, dropout=0.0, norm=norm, positions=positions)
-       for norm, positions in (("post", "sinusoid"), ("post", "rotary"), ("post", "none"),
-                               ("pre", "sinusoid"), ("pre", "learned"), ("pre", "rotary inside"))},
+    **{f"Transformer, {name}": partial(Transformer, width=8, heads=2, inner=12, dropout=0.0, **options)
+       for name, options in {
+           "post, sinusoid": {}, "post, none": {"positions": None},
+           "post, rotary": {"positions": None, "inside": Rotary(), "between": Rotary()},
+           "pre, sinusoid": {"norm": "pre"}, "pre, rotary inside": {"norm": "pre", "inside": Rotary()},
+           "pre, learned": {"norm": "pre", "positions": partial(LearnedPositions, longest=256)},
+           "pre, alibi": {"norm": "pre", "positions": None, "inside": Alibi(), "between": Alibi()},
+       }.items()},
 }
 # One of each kind, where going through all variants would show nothing new.
 KINDS = ["RNNSearch", "Seq2Seq, last", "LuongTranslator, general", "LuongTranslator, local-m",
@@ -122,8 +128,9 @@ def test_shapes_are_those_of_the_interface(name):
         assert step.weights.shape == (4, 5) and output.weights.shape == (4, 6, 5)
     for parts in (memory, state, step.state):
         assert hasattr(parts, "_fields"), "memory and state must be named tuples"
-        there = [part for part in parts if part is not None]
-        assert all(part.shape[0] == 4 for part in there), "memory and state: batch first, for a beam"
+        there, _ = tree_flatten(tuple(parts))
+        assert all(part.shape[0] == 4 for part in there if isinstance(part, torch.Tensor)), (
+            "memory and state: batch first, for a beam")
     assert type(step.state) is type(state)
 
 
@@ -322,9 +329,10 @@ def test_inputs_need_not_be_contiguous(name):
     assert not turned[0].is_contiguous() and not turned[2].is_contiguous()
     assert_same(model(*turned), model(source, lengths, target), "the layout in memory mattered")
     memory, state = model.encode(source, lengths)
-    loose = type(state)(*(torch.stack([part, part], dim=-1)[..., 0] for part in state))
+    loose = tree_map_only(torch.Tensor, lambda part: torch.stack([part, part], dim=-1)[..., 0], state)
     token = target[:, 0]
-    torch.testing.assert_close(model.step(token, loose, memory), model.step(token, state, memory))
+    found, expected = (tree_flatten(model.step(token, known, memory))[0] for known in (loose, state))
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -5,7 +5,8 @@
 The pages become one page, in the order of the contents: links between them lead to places in the same file,
 folded answers are open, and what needs a reader's hand is left out of a view, which keeps what it has
 drawn. Only the print says on which page a chapter begins, so the numbers in the list of contents are
-printed after it and laid over it.
+printed after it and laid over it. The outline at the side of a PDF is the same list, written from the book's
+own headings: what a browser makes of them changes with its version.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, Tag
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import Destination, Fit
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 COVER = "book/intro.html"
@@ -87,19 +89,25 @@ def article_of(page: str, soup: BeautifulSoup, printed) -> Tag:
     return article
 
 
+def headings(articles: list[Tag]) -> list[tuple[int, str, Tag]]:
+    """What the contents list, as (level, place, heading): every page, and the sections of a chapter."""
+    listed = []
+    for article in articles:
+        listed.append((1, article["id"], article.find("h1")))
+        for heading in article.find_all("h2") if article["id"].startswith("chapters-") else ():
+            listed.append((2, heading.find_parent("section")["id"], heading))
+    return listed
+
+
 def contents(articles: list[Tag], numbers: dict[str, int]) -> str:
     """The list of pages and of the chapters' sections, with the number of the page on which each begins."""
 
-    def line(place, heading, level):
+    def line(level, place, heading):
         words, number = heading.decode_contents().strip(), numbers.get(place, "")
         return (f'<li class="level-{level}"><a href="#{place}"><span>{words}</span>'
                 f'<span class="number">{number}</span></a></li>')
 
-    lines = []
-    for article in articles:
-        lines.append(line(article["id"], article.find("h1"), 1))
-        for heading in article.find_all("h2") if article["id"].startswith("chapters-") else ():
-            lines.append(line(heading.find_parent("section")["id"], heading, 2))
+    lines = [line(*listed) for listed in headings(articles)]
     return (f'<nav class="printed-contents"><h1><a href="#{CONTENTS}" id="{CONTENTS}">Contents</a></h1>'
             f'<ol>{"".join(lines)}</ol></nav>')
 
@@ -157,24 +165,38 @@ def print_page(browser, address: str, target: Path, *, footer: str = FOOTER) -> 
         }""",
         CONTROLS,
     )
-    page.pdf(path=str(target), format="A4", print_background=True, outline=True, tagged=True,
+    page.pdf(path=str(target), format="A4", print_background=True, tagged=True,
              display_header_footer=True, header_template="<span></span>", footer_template=footer,
              margin={"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"})
     page.close()
 
 
+def places(printed: Path) -> dict[str, Destination]:
+    """Each place in the file that something in it leads to, by its name."""
+    named = PdfReader(printed).named_destinations
+    return {unquote(name).lstrip("/"): place for name, place in named.items()}
+
+
 def page_numbers(printed: Path) -> dict[str, int]:
     """On which page each place stands that something in the file leads to; the first page is 1."""
     reader = PdfReader(printed)
-    return {unquote(name).lstrip("/"): reader.get_destination_page_number(place) + 1
-            for name, place in reader.named_destinations.items()}
+    return {name: reader.get_destination_page_number(place) + 1 for name, place in places(printed).items()}
 
 
-def lay_over(printed: Path, numbers: Path, first: int) -> None:
-    """Lay the pages of `numbers` over those of `printed`, from page `first` on."""
-    writer = PdfWriter(clone_from=printed)
-    for page, over in zip(writer.pages[first - 1 :], PdfReader(numbers).pages, strict=False):
+def finish(printed: Path, numbers: Path, cover: str, listed: list[tuple[int, str, Tag]]) -> None:
+    """Lay the numbers over the contents, and write the outline: cover, contents, and what they list."""
+    writer, found, at = PdfWriter(clone_from=printed), page_numbers(printed), places(printed)
+    for page, over in zip(writer.pages[found[CONTENTS] - 1 :], PdfReader(numbers).pages, strict=False):
         page.merge_page(over)
+    writer.add_outline_item(title=cover, page_number=0)
+    writer.add_outline_item(title="Contents", page_number=found[CONTENTS] - 1)
+    above = None
+    for level, place, heading in listed:
+        item = writer.add_outline_item(
+            title=" ".join(heading.text.split()), page_number=found[place] - 1, is_open=False,
+            parent=above if level > 1 else None, fit=Fit.xyz(at[place].left, at[place].top),
+        )
+        above = item if level == 1 else above
     writer.write(printed)
 
 
@@ -192,7 +214,7 @@ def print_book(book: Path, target: Path, browser, pages: dict[str, BeautifulSoup
             found = page_numbers(target)
             source.write_text(document(head + GLASS, contents(others, found)), encoding="utf8")
             print_page(browser, f"{address}/{source.name}", numbers, footer="<span></span>")
-        lay_over(target, numbers, found[CONTENTS])
+        finish(target, numbers, cover.find("h1").text, headings(others))
     finally:
         source.unlink(missing_ok=True)
         numbers.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from attncourse.attention.atlas import ATLAS, SIZES, Mechanism, Sizes, cost_table, equation_table, mechanism
 from attncourse.attention.blockwise import attend_blockwise
+from attncourse.attention.differential import DifferentialRead
 from attncourse.attention.equation import Attended, attend, masked_softmax
 from attncourse.attention.hard import (
     HardAttended,
@@ -12,6 +13,7 @@ from attncourse.attention.hard import (
     reward_to_go,
     score_function_loss,
 )
+from attncourse.attention.heads import Heads, KeysValues
 from attncourse.attention.linear import LinearAttention, LinearScore, LinearState, feature_map, linear_attend
 from attncourse.attention.local import LocalAttention, Window
 from attncourse.attention.masks import (
@@ -21,9 +23,18 @@ from attncourse.attention.masks import (
     values_can_be_read,
     window_mask,
 )
-from attncourse.attention.multi_head import KeysValues, MultiHeadAttention
+from attncourse.attention.multi_head import MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling, hop_penalty
-from attncourse.attention.positions import GridPositions, LearnedPositions, SinusoidPositions, rotate
+from attncourse.attention.positions import (
+    Alibi,
+    GridPositions,
+    HeadPositions,
+    LearnedPositions,
+    Rotary,
+    SinusoidPositions,
+    rotate,
+)
+from attncourse.attention.reads import SoftmaxRead, WindowRead
 from attncourse.attention.scores import (
     AdditiveScore,
     ConcatScore,
@@ -40,16 +51,20 @@ from attncourse.attention.table import score_table
 __all__ = [
     "ATLAS",
     "AdditiveScore",
+    "Alibi",
     "Attended",
     "AttentionPooling",
     "HardAttended",
     "ConcatScore",
     "CosineScore",
+    "DifferentialRead",
     "DotScore",
     "GaussianScore",
     "GeneralScore",
     "GridPositions",
     "HardAttention",
+    "HeadPositions",
+    "Heads",
     "KeysValues",
     "LearnedPositions",
     "LinearAttention",
@@ -60,11 +75,14 @@ __all__ = [
     "Mechanism",
     "MovingAverage",
     "MultiHeadAttention",
+    "Rotary",
     "SIZES",
     "ScaledDotScore",
     "SinusoidPositions",
     "Sizes",
+    "SoftmaxRead",
     "Window",
+    "WindowRead",
     "attend",
     "attend_blockwise",
     "causal_mask",

@@ -23,6 +23,7 @@ from attncourse.attention.local import LocalAttention
 from attncourse.attention.masks import window_mask
 from attncourse.attention.multi_head import MultiHeadAttention
 from attncourse.attention.pooling import AttentionPooling
+from attncourse.attention.positions import Rotary
 
 
 class Sizes(NamedTuple):
@@ -278,7 +279,7 @@ ROTARY = replace(
     MULTI_HEAD, name="rotary", chapter="08_transformer",
     paper=_arxiv("Su et al. 2021", "su2021", "2104.09864"),
     score=r"$(R_i\, q)^\top R_j\, k / \sqrt{d_k}$",
-    build=lambda sizes: MultiHeadAttention(sizes.width, sizes.heads, rotary=True),
+    build=lambda sizes: MultiHeadAttention(sizes.width, sizes.heads, positions=Rotary()),
 )
 LINEAR = replace(
     MULTI_HEAD, name="linear", chapter="11_atlas",

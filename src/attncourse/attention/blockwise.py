@@ -21,7 +21,7 @@ def attend_blockwise(
     value: Float[Tensor, "*batch keys d_v"],
     *,
     score: Score,
-    mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     block: int = 128,
 ) -> Attended:
     """The context of `attend`, from the scores of one block of keys at a time (Milakov and Gimelshein 2018).

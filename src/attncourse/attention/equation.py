@@ -36,7 +36,7 @@ def attend(
     value: Float[Tensor, "*batch keys d_v"],
     *,
     score: Score,
-    mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     projected_keys: Float[Tensor, "*batch keys _"] | None = None,
 ) -> Attended:
     """Read the values, each weighted by how well its key matches the query (Bahdanau et al. 2015, eq. 5-6).

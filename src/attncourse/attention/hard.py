@@ -69,7 +69,7 @@ class HardAttention(nn.Module):
         key: Float[Tensor, "*batch keys d_k"],
         value: Float[Tensor, "*batch keys d_v"],
         *,
-        mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+        mask: Bool[Tensor, "*#scores"] | None = None,
         projected_keys: Tensor | None = None,
     ) -> HardAttended:
         check_vectors(query, key, value)
@@ -134,7 +134,7 @@ def entropy(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch"]:
 def score_function_loss(
     log_probability: Float[Tensor, "batch steps"],
     reward: Float[Tensor, "batch #steps"],
-    baseline: Float[Tensor, "#batch #steps"] | float = 0.0,
+    baseline: Float[Tensor, "*#rewards"] | float = 0.0,
 ) -> Float[Tensor, ""]:
     """A loss whose gradient is -(R - b) grad log p(s): the second term of the estimator (eq. 11-12).
 
@@ -144,7 +144,8 @@ def score_function_loss(
     Args:
         log_probability: of each choice.
         reward: R, log p(y | s, a) of the whole caption (one column), or `reward_to_go`.
-        baseline: b, which may not depend on the choices that it is used for.
+        baseline: b, one number or a shape that broadcasts to the rewards'. It may not depend on the choices
+            that it is used for.
     """
     advantage = torch.as_tensor(reward - baseline).detach()
     return -(advantage * log_probability).sum(-1).mean()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended, attend, check_vectors
 from attncourse.attention.masks import causal_mask, check_mask, check_order
-from attncourse.attention.multi_head import _check_split
+from attncourse.attention.multi_head import MultiHeadAttention
 from attncourse.attention.precision import at_least_float32, precise_matmul
 from attncourse.attention.scores import same_width
 
@@ -98,7 +98,7 @@ def linear_attend(
     key: Float[Tensor, "*batch keys d"],
     value: Float[Tensor, "*batch keys d_v"],
     *,
-    mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     causal: bool = False,
     need_weights: bool = True,
 ) -> Attended:
@@ -123,21 +123,28 @@ def linear_attend(
         order = causal_mask(query.shape[-2], key.shape[-2], device=key.device) if causal else None
         both = order if mask is None else mask if order is None else mask & order
         return attend(query, key, value, score=LinearScore(), mask=both)
-    q, k = _scaled_features(query, key, None if mask is None else _down_the_keys(mask))
-    context = _in_order(q, k, at_least_float32(value)) if causal else LinearState.of(k, value).read(q)
+    q, k = _scaled_features(query, key, None if mask is None else _down_the_keys(mask), causal)
+    context = _in_order(q, k, value.to(k.dtype)) if causal else LinearState.of(k, value).read(q)
     return Attended(context.to(value.dtype), None)
 
 
-def _scaled_features(query: Tensor, key: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+def _scaled_features(
+    query: Tensor, key: Tensor, visible: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
     """phi(q) and phi(k) times factors that the division by the sum takes away, so that no sum is too small.
 
     The i-th feature of all keys is divided by the largest of them and that of all queries multiplied by it;
     then each query's features are divided by their largest. A hidden key has no features: it is in no sum.
+    In causal order the largest may lie in the future, which nothing may depend on, be it by a last digit:
+    there the keys' features stay as they are, in float64, where a small one is far from being none.
     """
     q, k = log_feature_map(query), log_feature_map(key)
     if visible is not None:
         k = k.masked_fill(~visible, -torch.inf)
-    if k.shape[-2]:
+    if causal:
+        double = torch.float32 if k.device.type == "mps" else torch.float64
+        q, k = q.to(double), k.to(double)
+    elif k.shape[-2]:
         top = k.detach().amax(-2, keepdim=True)
         top = top.masked_fill(top == -torch.inf, 0.0)  # no key is visible
         q, k = q + top, k - top
@@ -164,75 +171,16 @@ def _divide(context: Tensor, total: Tensor) -> Tensor:
     return context / total.masked_fill(total == 0, 1.0)
 
 
-class LinearAttention(nn.Module):
-    """Multi-head attention whose heads read linearly; else the layer of chapter 07, with the same parameters.
+def LinearAttention(width: int, heads: int) -> MultiHeadAttention:
+    """The layer of chapter 07 with another read, `linear_attend`; its weights are as many and named alike.
 
-    Weights of a `MultiHeadAttention` can be loaded into it, but were trained for another score.
-
-    Args:
-        width: d, of queries, keys, values and output.
-        heads: h, a divisor of the width.
+    Weights of a `MultiHeadAttention` can be loaded into it, but were trained for another score. Where a text
+    is read word by word, a `LinearState` of the heads' keys and values is all that has to be kept.
 
     Raises:
         ValueError: heads that do not divide the width.
     """
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        _check_split("width", width, "heads", heads)
-        self.heads = heads
-        self.query_projection = nn.Linear(width, width)    # W^Q of all heads side by side
-        self.key_projection = nn.Linear(width, width)      # W^K
-        self.value_projection = nn.Linear(width, width)    # W^V
-        self.output_projection = nn.Linear(width, width)   # W^O
-        for projection in self.children():
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
-
-    def forward(
-        self,
-        query: Float[Tensor, "*batch queries width"],
-        key: Float[Tensor, "*batch keys width"],
-        value: Float[Tensor, "*batch keys width"],
-        *,
-        mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
-        causal: bool = False,
-        need_weights: bool = True,
-    ) -> Attended:
-        """As `MultiHeadAttention.forward`; the mask is the same for all queries, as for `linear_attend`."""
-        heads = (self._heads("query", query), self._heads("key", key), self._heads("value", value))
-        if mask is not None:
-            mask = mask[(None,) * (2 - mask.dim())].unsqueeze(-3)  # an axis for the heads
-        context, weights = linear_attend(*heads, mask=mask, causal=causal, need_weights=need_weights)
-        return Attended(self._joined(context), weights)
-
-    def remember(
-        self,
-        key: Float[Tensor, "*batch keys width"],
-        value: Float[Tensor, "*batch keys width"],
-        known: LinearState | None = None,
-    ) -> LinearState:
-        """The state of every head after these keys and values, and after those it knew before."""
-        features, values = feature_map(self._heads("key", key)), self._heads("value", value)
-        values = values.to(features.dtype)
-        return LinearState.of(features, values) if known is None else known.followed_by(features, values)
-
-    def read(
-        self, query: Float[Tensor, "*batch queries width"], known: LinearState
-    ) -> Float[Tensor, "*batch queries width"]:
-        """Ask what was remembered: one step of a decoder, at a cost that does not grow."""
-        context = known.read(feature_map(self._heads("query", query)))
-        return self._joined(context.to(query.dtype))
-
-    def _heads(self, name: str, vectors: Tensor) -> Float[Tensor, "*batch heads positions head_width"]:
-        projection = getattr(self, f"{name}_projection")
-        if vectors.dim() < 2 or vectors.shape[-1] != projection.in_features:
-            raise ValueError(f"{name} has shape {tuple(vectors.shape)}: it must be (..., positions, "
-                             f"{projection.in_features})")
-        return projection(vectors).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
-
-    def _joined(self, context: Tensor) -> Float[Tensor, "*batch queries width"]:
-        return self.output_projection(context.transpose(-3, -2).flatten(-2))
+    return MultiHeadAttention(width, heads, read=linear_attend)
 
 
 def _down_the_keys(mask: Tensor) -> Bool[Tensor, "*#batch keys #one"]:

@@ -45,7 +45,7 @@ class AttentionPooling(nn.Module):
         self,
         states: Float[Tensor, "*batch keys d"],
         *,
-        mask: Bool[Tensor, "*#batch #hops #keys"] | None = None,
+        mask: Bool[Tensor, "*#scores"] | None = None,
     ) -> Attended:
         """Context (*batch, hops, d) and weights (*batch, hops, keys).
 

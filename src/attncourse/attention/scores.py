@@ -47,7 +47,9 @@ class ScaledDotScore(nn.Module):
 
     def forward(self, query: Queries, key: Keys) -> Scores:
         same_width(query, key)
-        return precise_matmul(query, key.transpose(-2, -1)) / math.sqrt(query.shape[-1])
+        # The query is divided, not the scores: d numbers in place of as many as there are keys.
+        query = at_least_float32(query) / math.sqrt(query.shape[-1])
+        return precise_matmul(query, key.transpose(-2, -1))
 
 
 class CosineScore(nn.Module):

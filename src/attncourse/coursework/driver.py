@@ -15,6 +15,9 @@ from typing import Any
 from attncourse.coursework.wire import NotSendable, decode, encode, to_tensors
 
 LONGEST_WORDS = 400
+OPEN_FILES = 256  # each may hold memory of the kernel's
+MOST_CELLS = 2000
+MOST_LETTERS = 2_000_000  # in all cells together
 
 
 class Missing(Exception):
@@ -22,16 +25,22 @@ class Missing(Exception):
 
 
 def main() -> None:
-    """Serve requests. Arguments: the notebook, bytes of memory, bytes of a file, processes (0: no limit)."""
-    notebook, memory, file_bytes, processes = Path(sys.argv[1]), *map(int, sys.argv[2:])
+    """Serve requests.
+
+    Arguments, all numbers: the open file of the notebook (-1: none), bytes of memory, bytes of a file, tasks
+    (0: no limit), and whether this process has no walls around it.
+    """
+    notebook, memory, file_bytes, tasks, open_air = map(int, sys.argv[1:])
+    if open_air:
+        _stay_behind()
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # What cells print goes nowhere; what they ask for on the keyboard never comes.
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     if sys.platform == "linux":  # elsewhere nothing is graded; a student's own check needs no limits
-        _limit(memory, file_bytes, processes)
-    student, own = Student(notebook), os.getpid()
+        _limit(memory, file_bytes, tasks)
+    student, own = Student(notebook if notebook >= 0 else None), os.getpid()
     dump, load = json.dumps, json.loads  # kept: a submission may patch the module
     while line := requests.readline():
         request = load(line)
@@ -43,21 +52,48 @@ def main() -> None:
         replies.flush()
 
 
-def _limit(memory: int, file_bytes: int, processes: int) -> None:
+def _stay_behind() -> None:
+    """Go on in a child: whatever a submission starts and leaves to itself comes back to this process.
+
+    Without walls nothing else would know of it, and it would outlive the grading.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    become_the_parent_of_orphans = 36
+    ctypes.CDLL(None).prctl(become_the_parent_of_orphans, 1)
+    child = os.fork()
+    if not child:
+        return
+    for standard in (0, 1):
+        os.close(standard)  # the answers are the child's
+    _, status = os.waitpid(child, 0)
+    from attncourse.coursework.bounds import end_all  # the grader may have been killed: this is the last look
+
+    end_all(os.getpid())
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _limit(memory: int, file_bytes: int, tasks: int) -> None:
     import resource  # not there on Windows, where authors run their notebooks all the same
 
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if processes:
-        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    bounds = {
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: file_bytes,
+        resource.RLIMIT_CORE: 1,  # with 0, some systems still start the program that collects them
+        resource.RLIMIT_NOFILE: OPEN_FILES,
+        **({resource.RLIMIT_NPROC: tasks} if tasks else {}),
+    }
+    for which, bound in bounds.items():
+        resource.setrlimit(which, (bound, bound))
     os.nice(5)  # whoever looks after submissions goes first
 
 
 class Student:
     """One submission: its cells, and the names that they have defined so far."""
 
-    def __init__(self, notebook: Path | None, names: dict[str, Any] | None = None):
+    def __init__(self, notebook: Path | int | None, names: dict[str, Any] | None = None):
         self.notebook = notebook
         self.shell = None
         self.names = {} if names is None else names
@@ -65,8 +101,11 @@ class Student:
     def read(self) -> dict:
         """The cells without their outputs, which may be long; or what is wrong with the file."""
         try:
-            content = json.loads(self.notebook.read_text(encoding="utf-8-sig"))
-            return {"cells": [_cell(cell) for cell in content["cells"]]}
+            with open(self.notebook, encoding="utf-8-sig") as file:
+                cells = [_cell(cell) for cell in json.load(file)["cells"]]
+            if len(cells) > MOST_CELLS or sum(len(cell["source"]) for cell in cells) > MOST_LETTERS:
+                return {"error": f"more than {MOST_CELLS} cells or {MOST_LETTERS} letters in them"}
+            return {"cells": cells}
         except RecursionError:
             return {"error": "nested too deeply"}
         except MemoryError:
@@ -139,6 +178,7 @@ def _new_shell():
     builtins.input = _no_input
     shell = InteractiveShell.instance()
     shell.ask_exit = lambda: None  # exit() ends a kernel, and there is none
+    shell.enable_gui = lambda gui=None: None  # %matplotlib inline asks for a window's loop, and there is none
     shell.showtraceback = lambda *args, **kwargs: None  # nobody reads it, and a deep one takes seconds
     return shell
 

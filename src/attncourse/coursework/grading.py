@@ -6,9 +6,11 @@ What is written to the folder OUT:
     feedback/STUDENT/    SET.html and SET.json, for the student; not_graded.html where no notebook can be read
     by_hand.csv          the answers that a person grades: fill in `points`, grade again, and they are added
     by_hand.html         those answers beside rubric and model answer
+    class.html           which question was right how often, and what was wrong
     reports/, secret     what has been judged, and the seed of the hidden inputs: not for students
 """
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -17,20 +19,28 @@ import os
 import secrets
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 
+import psutil
 from tqdm import tqdm
 
 from attncourse import __version__
-from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
-from attncourse.coursework.judge import Exam, Report, UnsoundExam, judge, prepare
-from attncourse.coursework.problems import ProblemSet, read_problem_sets
-from attncourse.coursework.sandbox import Limits, require_sandbox
-from attncourse.coursework.submissions import HandedIn, find_submissions
-
-BY_HAND = ("student", "problem set", "question", "of", "points", "remark")
+from attncourse.coursework.by_hand import COLUMNS as BY_HAND
+from attncourse.coursework.by_hand import Given, add_given, no_formula, read_given, row_as_given, row_for
+from attncourse.coursework.feedback import by_hand_page, class_page, feedback_page, feedback_record
+from attncourse.coursework.judge import Exam, Report, judge, prepare
+from attncourse.coursework.problems import ProblemSet, UnsoundExam, read_problem_set, read_problem_sets
+from attncourse.coursework.sandbox import MEGABYTE, Limits, opened, require_sandbox
+from attncourse.coursework.submissions import (
+    LONGEST_FIELD,
+    HandedIn,
+    costing_nobody_else,
+    find_submissions,
+    folder_name,
+    readable_name,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,12 @@ class Graded:
     student: str
     reports: dict[str, Report]
     remarks: list[str]
+    unsound: dict[str, str] = field(default_factory=dict)  # sets that cannot be graded, by no fault of theirs
+
+    @property
+    def folder(self) -> str:
+        """What their folder and their report are called."""
+        return folder_name(self.student)
 
 
 def grade(
@@ -68,13 +84,14 @@ def grade(
         NoSandbox: submissions cannot be shut in here, and `sandboxed` is True.
     """
     limits = limits or Limits()
-    handed_in, sets = find_submissions(submissions), read_problem_sets(source)
+    handed_in, (sets, broken) = find_submissions(submissions), _read_sets(source)
+    secret = secret or out / "secret"
     if sandboxed:
-        require_sandbox(submissions, out, source)
-    points_by_hand = _read_by_hand(out / "by_hand.csv")
-    (out / "reports").mkdir(parents=True, exist_ok=True)
-    seed = _secret(secret or out / "secret")
-    grader = _Grader(out / "reports", source, sets, seed, limits, sandboxed)
+        require_sandbox(submissions, out, source, secret)
+    read_given(out / "by_hand.csv", sets)  # what cannot be understood is said before hours of work
+    for folder in (out, out / "reports", out / "feedback"):
+        _private(folder)
+    grader = _Grader(out / "reports", source, sets, broken, _secret(secret), limits, sandboxed)
     with ThreadPoolExecutor(jobs) as pool:
         waiting = [pool.submit(grader.grade, one) for one in handed_in]
         try:
@@ -83,17 +100,51 @@ def grade(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    # Read now: somebody may have filled it in meanwhile.
+    given = read_given(out / "by_hand.csv", sets)
+    rest = add_given({one.student: one.reports.values() for one in graded}, given)
     for one in graded:
-        _add_by_hand(one, points_by_hand)
-    _write(out, graded, sets, points_by_hand)
+        with costing_nobody_else(one.remarks, "the feedback"):
+            _write_feedback(out / "feedback", one, sets)
+    _write(out, graded, sets, rest)
     return graded
+
+
+def _read_sets(source: Path) -> tuple[dict[str, ProblemSet], dict[str, str]]:
+    """Every problem set, and what is wrong with those that cannot be read: those keep their place, empty.
+
+    Raises:
+        FileNotFoundError, ValueError: there is none at all that can be read.
+    """
+    sets, broken = {}, {}
+    for path in sorted(source.glob("*.ipynb")):
+        try:
+            sets[path.stem] = read_problem_set(path)
+        except (OSError, ValueError) as error:
+            sets[path.stem], broken[path.stem] = ProblemSet(path.stem, path.stem, None, []), str(error)
+    return (sets, broken) if len(broken) < len(sets) else (read_problem_sets(source), {})
+
+
+def _private(folder: Path) -> None:
+    """Make a folder that nobody else on this machine can read."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for left in folder.glob(".*.part"):  # by a run that was killed
+        owner = left.name.split(".")[-2].partition("-")[0]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            left.unlink(missing_ok=True)
 
 
 def _secret(path: Path) -> str:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        # Whole before it has its name, and never in place of another's: two runs may begin at once.
+        beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.part")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(16) + "\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(beside, path)
+        beside.unlink()
     found = path.read_text().strip()
     if not found:
         raise ValueError(f"the secret in {path} is empty: remove the file, and a new one is made")
@@ -104,11 +155,12 @@ class _Grader:
     """Grades one submission after another; several threads share it."""
 
     def __init__(
-        self, reports: Path, source: Path, sets: dict[str, ProblemSet], secret: str, limits, sandboxed
+        self, reports: Path, source: Path, sets, broken, secret: str, limits: Limits, sandboxed: bool
     ):
         self.reports, self.source, self.sets, self.secret = reports, source, sets, secret
         self.limits, self.sandboxed = limits, sandboxed
         self._exams: dict[str, Exam] = {}
+        self._unsound: dict[str, str] = dict(broken)
         self._preparing = Lock()
         # Whatever the grades depend on: if it changes, what was judged before is judged again.
         sources = [(source / f"{name}.ipynb").read_bytes() for name in sets]
@@ -116,119 +168,109 @@ class _Grader:
         self.settings = hashlib.sha256(b"\0".join([settings, *sources])).hexdigest()
 
     def exam(self, name: str) -> Exam:
-        """The exam of a problem set, made when its first submission comes up."""
+        """The exam of a problem set, made when its first submission comes up.
+
+        Raises:
+            UnsoundExam: it cannot be made; tried once only.
+        """
         with self._preparing:
-            if name not in self._exams:
-                path = self.source / f"{name}.ipynb"
-                self._exams[name] = prepare(
-                    path, self.sets[name], self.secret, self.limits, sandboxed=self.sandboxed
-                )
+            if name not in self._exams and name not in self._unsound:
+                path, how = self.source / f"{name}.ipynb", {"sandboxed": self.sandboxed}
+                try:
+                    self._exams[name] = prepare(path, self.sets[name], self.secret, self.limits, **how)
+                except Exception as error:
+                    self._unsound[name] = str(error) or repr(error)
+            if name in self._unsound:
+                raise UnsoundExam(self._unsound[name])
             return self._exams[name]
 
     def grade(self, handed_in: HandedIn) -> Graded:
-        key = hashlib.sha256(self.settings.encode())
-        for path in handed_in.notebooks:
-            key.update(str(path.name).encode() + hashlib.sha256(path.read_bytes()).digest())
-        stored = self.reports / f"{handed_in.student}.json"
-        before = _load(stored)
-        if before.get("key") != key.hexdigest():
-            try:
-                judged = [self._judge(path, handed_in) for path in handed_in.notebooks]
-            except UnsoundExam:
-                raise
-            except Exception as error:  # a fault of ours must not cost the others their grades
-                why = f"could not be judged, by a fault of the grader: {error!r}"
-                return Graded(handed_in.student, {}, [*handed_in.remarks, why])
-            before = {"key": key.hexdigest(), "judged": judged}
-            _write_whole(stored, json.dumps(before, ensure_ascii=False, indent=1))
-        reports, remarks = {}, list(handed_in.remarks)
-        for path, judged in zip(handed_in.notebooks, before["judged"], strict=True):
-            if isinstance(judged, str):
-                remarks.append(judged)
-                continue
-            report = Report.from_dict(judged)
-            if report.problem_set in reports:
-                report.remarks.append(
-                    f"there are several notebooks for this problem set; {path.name} was graded"
-                )
-            reports[report.problem_set] = report
-        return Graded(handed_in.student, reports, remarks)
+        """Everything of one student's: read, judged, and kept in a report."""
+        graded = Graded(handed_in.student, {}, list(handed_in.remarks))
+        before, now = {}, {}
+        stored = self.reports / f"{graded.folder}.json"
+        with costing_nobody_else(graded.remarks, "the earlier report"):
+            before = _load(stored)
+        for path in handed_in.notebooks[: self.limits.notebooks]:
+            with costing_nobody_else(graded.remarks, readable_name(path.name)):
+                key = self._key(path)
+                # Judged before it is kept: a fault of the grader is not remembered.
+                now[key] = before.get(key) or self._judge(path, handed_in.student)
+                self._add(graded, readable_name(path.name), now[key])
+        if len(handed_in.notebooks) > self.limits.notebooks:
+            graded.remarks.append(
+                f"there are more than {self.limits.notebooks} notebooks: the rest was not graded"
+            )
+        graded.unsound.update(self._unsound)
+        with costing_nobody_else(graded.remarks, "the report"):
+            if now != before:
+                _write_whole(stored, json.dumps(now, ensure_ascii=False, indent=1))
+        return graded
 
-    def _judge(self, path: Path, handed_in: HandedIn) -> dict | str:
-        report = judge(path, handed_in.student, self.sets, self.exam, self.limits, sandboxed=self.sandboxed)
+    def _key(self, path: Path) -> str:
+        """What tells one judgement from another: the notebook, its name, and all that grades depend on."""
+        key = hashlib.sha256(self.settings.encode() + os.fsencode(path.name))
+        with os.fdopen(opened(path, self.limits.notebook), "rb") as file:
+            while piece := file.read(MEGABYTE):
+                key.update(piece)
+        return key.hexdigest()
+
+    def _judge(self, path: Path, student: str) -> dict | str:
+        report = judge(path, student, self.sets, self.exam, self.limits, sandboxed=self.sandboxed)
         return report if isinstance(report, str) else report.as_dict()
+
+    def _add(self, graded: Graded, name: str, judged: dict | str) -> None:
+        if isinstance(judged, str):
+            graded.remarks.append(judged)
+            return
+        report = Report.from_dict(judged)
+        if report.problem_set in graded.reports:
+            report.remarks.append(f"there are several notebooks for this problem set; {name} was graded")
+        graded.reports[report.problem_set] = report
 
 
 def _load(path: Path) -> dict:
+    """The judgements of an earlier run, by key; none of those that another version wrote."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
+    return {key: one for key, one in found.items() if len(key) == 64} if isinstance(found, dict) else {}
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that an interruption leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8", newline="")
-    beside.replace(path)
+    """Write a file for its owner alone, so that an interruption leaves the old one or the new one.
 
-
-# --- Points that a person gives ----------------------------------------------------------------------------
-
-
-def _read_by_hand(path: Path) -> dict[tuple[str, str], dict]:
-    """The rows that are filled in so far, by student and question.
-
-    Raises:
-        ValueError: points that are none, or more than the question has; the message names the row.
+    Half of a pair of letters, which a submission can send and no file can hold, becomes a question mark.
     """
-    if not path.exists():
-        return {}
-    given = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
-            if not (row.get("points") or "").strip():
-                continue
-            try:
-                fits = 0 <= _points(row) <= float(row["of"])
-            except (KeyError, TypeError, ValueError):
-                fits = False
-            if not fits:
-                allowed = f"a number from 0 to {row.get('of')}"
-                raise ValueError(f"{path}, row {number}: points is {row['points']!r}, and not {allowed}")
-            given[row["student"], row["question"]] = row
-    return given
-
-
-def _points(row: dict) -> float:
-    return float(row["points"].replace(",", "."))
-
-
-def _add_by_hand(graded: Graded, given: dict[tuple[str, str], dict]) -> None:
-    for report in graded.reports.values():
-        for verdict in report.verdicts:
-            row = given.get((graded.student, verdict.number))
-            if verdict.answer and row:
-                verdict.earned, verdict.remark = _points(row), row.get("remark") or ""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.part")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(number, "w", encoding="utf-8", errors="replace", newline="") as file:
+        file.write(text)
+    beside.replace(path)
 
 
 # --- What is written ---------------------------------------------------------------------------------------
 
 
-def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: dict) -> None:
-    occurring = [name for name in sets if any(name in one.reports for one in graded)]
-    for name in occurring:
-        _write_grades(out / f"grades_{name}.csv", sets[name], graded)
-    for one in graded:
-        records = {name: feedback_record(report, sets[name].title) for name, report in one.reports.items()}
-        if not records:
-            nothing = Report(one.student, "", 0, [], one.remarks)
-            records["not_graded"] = feedback_record(nothing, "Not graded")
-        for name, record in records.items():
-            folder = out / "feedback" / one.student
-            _write_whole(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=1) + "\n")
-            _write_whole(folder / f"{name}.html", feedback_page(record))
+def _write_feedback(feedback: Path, one: Graded, sets: dict[str, ProblemSet]) -> None:
+    records = {name: feedback_record(report, sets[name].title) for name, report in one.reports.items()}
+    if not records:
+        records["not_graded"] = feedback_record(Report(one.student, "", 0, [], one.remarks), "Not graded")
+    folder = feedback / one.folder
+    _private(folder)
+    if "not_graded" not in records:  # in an earlier run, perhaps
+        for suffix in (".json", ".html"):
+            (folder / f"not_graded{suffix}").unlink(missing_ok=True)
+    for name, record in records.items():
+        _write_whole(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+        _write_whole(folder / f"{name}.html", feedback_page(record))
+
+
+def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], rest: list[Given]) -> None:
+    for name in sets:
+        if any(name in one.reports for one in graded):
+            _write_grades(out / f"grades_{name}.csv", sets[name], graded)
     by_hand = [
         (one.student, name, verdict)
         for one in graded
@@ -236,15 +278,11 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: 
         for verdict in report.verdicts
         if verdict.answer
     ]
-    rows = [
-        [student, name, verdict.number, verdict.points, _number(verdict.earned), verdict.remark]
-        for student, name, verdict in by_hand
-    ]
-    # Points for whoever is not in the folder this time stay as well.
-    here = {(row[0], row[2]) for row in rows}
-    rows += [[row.get(name) for name in BY_HAND] for key, row in given.items() if key not in here]
-    _write_csv(out / "by_hand.csv", BY_HAND, rows)
+    rows = [row_for(*answer) for answer in by_hand]
+    # What overrules the machine stays as well, and points for whoever is not in the folder this time.
+    _write_csv(out / "by_hand.csv", BY_HAND, [*rows, *map(row_as_given, rest)], keep="by_hand_before.csv")
     _write_whole(out / "by_hand.html", by_hand_page(by_hand, sets))
+    _write_whole(out / "class.html", class_page((r for one in graded for r in one.reports.values()), sets))
 
 
 def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> None:
@@ -260,15 +298,28 @@ def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> 
         points = [_number(verdict.earned) for verdict in report.verdicts]
         remarks = "; ".join([*one.remarks, *report.remarks])
         rows.append([one.student, _number(report.earned), report.points, *points, waiting, remarks])
-    _write_csv(path, ["student", "points", "of", *numbers, "still to grade by hand", "remarks"], rows)
+    heading = ["student", "points", "of", *numbers, "still to grade by hand", "remarks"]
+    _write_csv(path, heading, [map(_cell, row) for row in rows])
 
 
 def _number(points: float | None) -> str:
     return "" if points is None else f"{points:g}"
 
 
-def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable]) -> None:
+def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable], keep: str = "") -> None:
+    """Write a table; a file that it replaces is kept under the name `keep`, if there is one."""
     table = io.StringIO(newline="")
-    csv.writer(table).writerows([header, *rows])
+    csv.writer(table).writerows([map(no_formula, row) for row in [header, *rows]])
     # With its mark, so that spreadsheets read names of every language.
-    _write_whole(path, "\ufeff" + table.getvalue())
+    text = "\ufeff" + table.getvalue()
+    if keep and path.exists() and path.read_bytes() != text.encode("utf-8", "replace"):
+        before = path.with_name(keep)
+        before.unlink(missing_ok=True)
+        os.link(path, before)
+    _write_whole(path, text)
+
+
+def _cell(value: object) -> str:
+    """A field of a table, of one line and of a length that every reader takes."""
+    text = "".join(letter if letter.isprintable() else " " for letter in str(value))
+    return text if len(text) <= LONGEST_FIELD else f"{text[:LONGEST_FIELD]} ..."

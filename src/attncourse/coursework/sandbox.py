@@ -1,9 +1,8 @@
-"""A submission's process: what it may see and use, and how it ends.
+"""A submission's process: how it is asked, what it may use, and how it ends.
 
 `Session` starts the driver with one notebook and asks it one thing after another. With bubblewrap the process
-sees Python, the installed packages and its own notebook, and nothing else: no network, no other submission,
-no check, no environment of the lecturer's. Time, memory, processes and disk are limited; whoever takes more
-is ended, with everything it started.
+sees Python, the installed packages and nothing else (see `walls`). Time, memory, processes, files and what it
+may answer are limited; whoever takes more is ended, with everything it started.
 """
 
 import contextlib
@@ -13,48 +12,66 @@ import secrets
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-import psutil
-
 import attncourse
+from attncourse.coursework import bounds, walls
 
 MEGABYTE = 2**20
 # Addresses that are reserved and never touched: libraries take some gigabytes of them.
 RESERVED = 6 * 1024 * MEGABYTE
-LOOK_EVERY = 0.02  # seconds
-ENVIRONMENT = {
-    "ATTNCOURSE_DEVICE": "cpu",
-    "ATTNCOURSE_QUIET": "1",
-    "HOME": "/tmp",
-    "LANG": "C.UTF-8",
-    "MKL_NUM_THREADS": "1",
-    "MPLBACKEND": "agg",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "PATH": "/usr/bin:/bin",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",
-}
+# The sources of a notebook's cells, as `driver` bounds them, with every letter in its longest form.
+LARGEST_READ = 16 * MEGABYTE
+# What Python itself needs of this machine's environment where there are no walls.
+KEPT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one submission may take. Times are in seconds of the clock, sizes in bytes."""
 
-    start_seconds: float = 120.0  # to load Python's libraries, which is not the submission's doing
+    start_seconds: float = 120.0  # to load Python's libraries the first time, not the submission's doing
     cell_seconds: float = 20.0
     call_seconds: float = 10.0
     submission_seconds: float = 120.0
     memory: int = 1536 * MEGABYTE
     processes: int = 32
     disk: int = 64 * MEGABYTE
-    reply: int = 32 * MEGABYTE
+    files: int = 10_000
+    reply: int = 4 * MEGABYTE
+    things_in_a_reply: int = 200_000  # lists, names and numbers, which take far more than their letters
+    notebook: int = 256 * MEGABYTE
+    notebooks: int = 20  # of one student
+
+
+_IN_MEGABYTES = ("memory", "disk", "reply", "notebook")
+
+
+def limits_from(settings: list[str]) -> Limits:
+    """The limits with some of them changed, each as "NAME=NUMBER"; sizes are in megabytes.
+
+    Raises:
+        ValueError: there is no such limit, or the number is none.
+    """
+    changed: dict[str, float] = {}
+    for setting in settings:
+        name, _, number = setting.partition("=")
+        kinds = {field.name: type(field.default) for field in fields(Limits)}
+        if name not in kinds:
+            raise ValueError(f"there is no limit {name!r}: choose from {', '.join(kinds)}")
+        try:
+            changed[name] = kinds[name](number) * (MEGABYTE if name in _IN_MEGABYTES else 1)
+        except ValueError:
+            changed[name] = 0
+        if not 0 < changed[name] < float("inf"):
+            raise ValueError(f"the limit {name} is {number!r}, and not a number above 0")
+    return replace(Limits(), **changed)
 
 
 class NoSandbox(RuntimeError):
@@ -69,94 +86,145 @@ def require_sandbox(*private: Path) -> None:
     """See that bubblewrap works here and shows a submission none of the private paths.
 
     Raises:
-        NoSandbox: bubblewrap is missing, the system forbids it, or a private path lies in a folder it shows.
+        NoSandbox: what it needs is missing or forbidden, or a private path lies in a folder it shows.
     """
+    seen = [*walls.shown(), Path(sys.prefix)]
     for path in private:
-        inside = [shown for shown in _shown() if path.resolve().is_relative_to(shown)]
+        inside = [shown for shown in seen if path.resolve().is_relative_to(shown)]
         if inside:
             raise NoSandbox(f"{path} lies in {inside[0]}, which every submission can read: move it elsewhere")
-    if shutil.which("bwrap") is None:
-        reason = "bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap; 0.8 or later)"
-    else:
-        look = [sys.executable, "-c", "import IPython, numpy, attncourse"]
-        tried = subprocess.run([*_walls(Limits()), *look], capture_output=True, text=True)
-        if not tried.returncode:
-            return
-        reason = f"bubblewrap does not work here ({tried.stderr.strip() or tried.returncode})"
-    raise NoSandbox(
-        f"{reason}. Nothing was graded: without it a submission could read this machine's files and use its "
-        "network. Whoever accepts that adds --no-sandbox"
-    )
+    missing = _missing()
+    if missing:
+        raise NoSandbox(
+            f"{missing}. Nothing was graded: without it a submission could read this machine's files and use "
+            "its network. Whoever accepts that adds --no-sandbox"
+        )
+    if walls.is_this_machine_s_root():
+        raise NoSandbox("submissions would run as this machine's root: grade as an ordinary user")
+    trial, imports = walls.Walls(Limits().disk), "import IPython, numpy, attncourse.coursework.driver"
+    look = [*trial.command, walls.python_inside(), "-c", imports]
+    try:
+        tried = subprocess.run(look, capture_output=True, text=True, pass_fds=trial.files, env={})
+    finally:
+        trial.close()
+    if tried.returncode:
+        why = tried.stderr.strip() or f"exit status {tried.returncode}"
+        raise NoSandbox(f"bubblewrap works on this machine, but {sys.executable} does not start in it: {why}")
+    bounds.remove_groups_left_behind()
 
 
-def _shown() -> list[Path]:
-    """The folders that a submission can read: the system's programs, Python, and the packages."""
-    system = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache")
-    python = (sys.prefix, sys.base_prefix, Path(sys.base_prefix).resolve(), Path(attncourse.__file__).parent)
-    return [path for path in map(Path, (*system, *python)) if path.exists()]
+def _missing() -> str:
+    """What this machine lacks for any sandbox at all, whatever is to run in it; "" if nothing."""
+    for program, package in {"bwrap": "bubblewrap", "setpriv": "util-linux"}.items():
+        if shutil.which(program) is None:
+            version = "; 0.8 or later" if program == "bwrap" else ""
+            return f"{package} is not installed (Debian, Ubuntu: apt install {package}{version})"
+    try:
+        import pyseccomp  # noqa: F401
+    except (ImportError, RuntimeError):
+        return "libseccomp is missing (Debian, Ubuntu: apt install libseccomp2; then pip install pyseccomp)"
+    tried = subprocess.run(walls.smallest_trial(), capture_output=True, text=True)
+    if not tried.returncode:
+        return ""
+    return f"this system does not let bubblewrap work ({tried.stderr.strip() or tried.returncode})"
 
 
-def _walls(limits: Limits) -> list[str]:
-    command = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
-    command += ["--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"]
-    command += ["--cap-drop", "ALL", "--hostname", "grading"]
-    for path in _shown():
-        link = path.is_symlink() and len(path.parts) == 2
-        command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(MEGABYTE), "--tmpfs", "/dev/shm"]
-    command += ["--remount-ro", "/dev"]
-    command += ["--size", str(limits.disk), "--tmpfs", "/tmp", "--dir", "/tmp/empty", "--chdir", "/tmp/empty"]
-    command += ["--clearenv", *(word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair))]
-    return [str(word) for word in command]
+def opened(path: Path, most: int) -> int:
+    """The number of the open file of a submission: a regular file, and no link, pipe or device.
+
+    Raises:
+        ValueError: it is something else, or too large.
+        OSError: it may not be read.
+    """
+    # A pipe that nobody writes to would hold up whoever opens it.
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no regular file")
+        if found.st_size > most:
+            raise ValueError(f"it is larger than {most // MEGABYTE} MB")
+    except BaseException:
+        os.close(number)
+        raise
+    return number
 
 
 class Session:
     """The driver with one submission, to be used in a `with`.
 
     Args:
-        notebook: the submission's file.
+        notebook: the submission's file, which its process reads and closes; None if it has no need of it.
         limits: what it may take.
         sandboxed: whether it is shut in; if not, only the limits hold.
+
+    Raises:
+        ValueError, OSError: the notebook is no regular file, is too large, or may not be read.
     """
 
-    def __init__(self, notebook: Path, limits: Limits, *, sandboxed: bool = True):
-        self.limits = limits
-        driver = [sys.executable, "-m", "attncourse.coursework.driver"]
-        most = 0 if os.geteuid() == 0 else _tasks_of(os.geteuid()) + limits.processes
-        numbers = [str(limits.memory + RESERVED), str(limits.disk), str(most)]
-        self._group = _Group(limits.processes) if os.geteuid() == 0 else None
-        self._folder = None if sandboxed else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        if sandboxed:
-            inside = "/tmp/submission.ipynb"
-            command = [*_walls(limits), "--ro-bind", str(notebook), inside, *driver, inside, *numbers]
-            place = {}
+    def __init__(self, notebook: Path | None, limits: Limits, *, sandboxed: bool = True):
+        self.limits, self.sandboxed = limits, sandboxed
+        self._walls = self._folder = None
+        self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
+        file = -1 if notebook is None else opened(notebook, limits.notebook)
+        try:
+            self._process = self._started(file)
+        except BaseException:
+            self._group.remove()
+            raise
+        finally:
+            if file >= 0:
+                os.close(file)
+            if self._walls:
+                self._walls.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            os.set_blocking(pipe.fileno(), False)
+
+    def _started(self, file: int) -> subprocess.Popen:
+        limits, driver = self.limits, ["-m", "attncourse.coursework.driver"]
+        files = [file] if file >= 0 else []
+        if self.sandboxed:
+            self._walls = walls.Walls(limits.disk)
+            walls.leave_keys_behind()
+            command = [*self._walls.command, walls.python_inside(), *driver]
+            place, files = {"env": {}}, [*files, *self._walls.files]
         else:
-            command = [*driver, str(notebook.resolve()), *numbers]
-            home = {**ENVIRONMENT, "HOME": self._folder.name}
-            place = {"cwd": self._folder.name, "env": {**os.environ, **home}}
-        self._process = subprocess.Popen(
-            self._group.joined(command) if self._group else command,
+            command = [sys.executable, *driver]
+            self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+            package = {"PYTHONPATH": str(Path(attncourse.__file__).parents[1])}
+            environment = {**walls.ENVIRONMENT, **kept, **package, "HOME": self._folder.name}
+            place = {"cwd": self._folder.name, "env": environment}
+        numbers = [file, limits.memory + RESERVED, limits.disk, self._most_tasks(), int(not self.sandboxed)]
+        return subprocess.Popen(
+            self._group.joined([*command, *map(str, numbers)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
+            pass_fds=files,
             **place,
         )
-        for pipe in (self._process.stdin, self._process.stdout):
-            os.set_blocking(pipe.fileno(), False)
+
+    def _most_tasks(self) -> int:
+        """How many tasks the process's user may have; 0 is no bound."""
+        if self._walls and self._walls.user is not None:
+            return 4 * self.limits.processes  # a user of its own; threads count as well
+        return 0 if os.geteuid() == 0 else bounds.tasks_of(os.geteuid()) + self.limits.processes
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, *exception) -> None:
+        if not self.sandboxed:
+            bounds.end_all(self._process.pid)  # also what left its group of processes
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # with bubblewrap, its whole world ends too
         self._process.wait()
         self._process.stdin.close()
         self._process.stdout.close()
-        if self._group:
-            self._group.remove()
+        self._group.remove()
         if self._folder:
             self._folder.cleanup()
 
@@ -168,17 +236,23 @@ class Session:
         """
         token = secrets.token_hex(8)
         message = json.dumps({"do": what, "token": token, **request}).encode() + b"\n"
+        # A whole notebook is read before anything of it runs: only then a reply may be as large as that.
+        most = max(self.limits.reply, LARGEST_READ) if what == "read" else self.limits.reply
         try:
-            reply = json.loads(self._exchange(message, seconds))
+            line = self._exchange(message, seconds, most)
         except BrokenPipeError:
             raise Ended(self._last_words()) from None
+        if what != "read" and sum(map(line.count, b"[{,")) > self.limits.things_in_a_reply:
+            raise Ended(f"its answer holds more than {self.limits.things_in_a_reply} things")
+        try:
+            reply = json.loads(line)
         except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict) or reply.pop("token", None) != token:
             raise Ended("the process wrote something of its own where the answers go")
         return reply
 
-    def _exchange(self, message: bytes, seconds: float) -> bytes:
+    def _exchange(self, message: bytes, seconds: float, most: int) -> bytes:
         """Send a line and receive one. A process that neither reads nor writes cannot hold this one up."""
         until, received = time.monotonic() + seconds, bytearray()
         with selectors.DefaultSelector() as selector:
@@ -188,7 +262,7 @@ class Session:
                 if time.monotonic() > until:
                     raise Ended(f"it took longer than {seconds:g} seconds")
                 self._look_after()
-                ready = {key.fileobj for key, _ in selector.select(LOOK_EVERY)}
+                ready = {key.fileobj for key, _ in selector.select(bounds.LOOK_EVERY)}
                 if self._process.stdin in ready:
                     message = message[self._process.stdin.write(message) :]
                     if not message:
@@ -198,77 +272,30 @@ class Session:
                     if not piece:
                         raise Ended(self._last_words())
                     received += piece
-                if len(received) > self.limits.reply:
-                    raise Ended(f"its answer is larger than {self.limits.reply // MEGABYTE} MB")
+                if len(received) > most:
+                    raise Ended(f"its answer is larger than {most // MEGABYTE} MB")
+        self._look_after()  # what this request took too much is not blamed on the next
         return bytes(received)
 
     def _look_after(self) -> None:
         """End a submission that takes too much, before it hurts others."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            first = psutil.Process(self._process.pid)
-            family = [first, *first.children(recursive=True)]
-            if len(family) > self.limits.processes:
-                raise Ended(f"it started more than {self.limits.processes} processes")
-            # What processes share is counted once, but only when it matters: counting so is slow.
-            if all(sum(map(size, family)) > self.limits.memory for size in (_resident, _proportional)):
-                raise Ended(f"it took more than {self.limits.memory // MEGABYTE} MB of memory")
+        limits, family = self.limits, bounds.family(self._process.pid)
+        if len(family) > limits.processes:
+            raise Ended(f"it started more than {limits.processes} processes")
+        if bounds.memory_of(family, limits.memory) > limits.memory:
+            raise Ended(self._too_much_memory())
+        sizes = dict(zip(walls.WRITABLE, (limits.disk, walls.SHARED_MEMORY), strict=True))
+        if self.sandboxed and family and bounds.files_in(family[-1], sizes) > limits.files:
+            raise Ended(f"it made more than {limits.files} files")
+
+    def _too_much_memory(self) -> str:
+        return f"it took more than {self.limits.memory // MEGABYTE} MB of memory"
 
     def _last_words(self) -> str:
+        if self._group.overran():
+            return self._too_much_memory()
         try:
             status = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             return "its process stopped answering"
         return f"its process ended by itself (exit status {status})"
-
-
-class _Group:
-    """A control group that bounds the number of processes: to root, the usual limit does not apply."""
-
-    def __init__(self, processes: int):
-        base = Path("/sys/fs/cgroup")
-        base = base / "pids" if (base / "pids").is_dir() else base
-        self.path: Path | None = base / f"attncourse-{secrets.token_hex(8)}"
-        try:
-            self.path.mkdir()
-            # Threads count as well.
-            (self.path / "pids.max").write_text(str(4 * processes))
-        except OSError:  # a container that may not: then only the look every moment protects
-            self.remove()
-
-    def joined(self, command: list[str]) -> list[str]:
-        """The command, begun inside the group."""
-        if self.path is None:
-            return command
-        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
-
-    def remove(self) -> None:
-        """Give the group back, once its last process is gone."""
-        for _ in range(100):
-            if self.path is None or not self.path.exists():
-                break
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
-            time.sleep(LOOK_EVERY)
-        self.path = None
-
-
-def _tasks_of(user: int) -> int:
-    """How many tasks a user has already: some kernels count them all against the limit of each process."""
-    count = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            count += process.num_threads() if process.uids().real == user else 0
-    return count
-
-
-def _resident(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error):
-        return process.memory_info().rss
-    return 0
-
-
-def _proportional(process: psutil.Process) -> int:
-    """Bytes of memory, with what several processes share divided among them where the system tells."""
-    with contextlib.suppress(psutil.Error):
-        return process.memory_full_info().pss
-    return _resident(process)

@@ -1,20 +1,36 @@
 """What students hand in: which files, whose they are, and which cell answers which question.
 
+Names of files are somebody else's text: no UTF-8, too long, or those of a pipe. Nothing is opened here.
+
 A notebook has been through Jupyter, Colab or VS Code, and through its author's hands. Its cells are known by
 the first line of each part or by their ids, whichever is left; what is lost or doubled is said.
 """
 
+import contextlib
+import hashlib
+import os
 import re
+import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question
+from attncourse.coursework.problems import FIRST_LINES, HEADING, UNANSWERED, ProblemSet, Question, UnsoundExam
 from attncourse.coursework.sandbox import Session
 
 # What is handed in in place of a notebook, and must not be passed over in silence.
-BY_MISTAKE = {".7z", ".docx", ".gz", ".html", ".pdf", ".py", ".rar", ".zip"}
+BY_MISTAKE = {
+    *(".7z", ".bz2", ".gz", ".rar", ".tar", ".tgz", ".xz", ".zip"),
+    *(".doc", ".docx", ".htm", ".html", ".odt", ".pages", ".pdf", ".rtf"),
+    *(".json", ".py"),
+}
+# What systems and editors leave in folders and archives.
+NOBODY_S = {"__macosx", "desktop.ini", "thumbs.db", "$recycle.bin"}
+MOST_ENTRIES = 10_000  # in one student's folder
+# A field of a table: beyond this, spreadsheets cut it and some readers of CSV refuse the whole file.
+LONGEST_FIELD = 2000
+LONGEST_NAME = 100  # bytes, for files that are called after a student
 NUMBER = r"(\d\d\.\d)"
 _LINES = {part: re.compile(FIRST_LINES[part].replace("{}", NUMBER)) for part in ("answer", "visible-check")}
 _HEADING = rf"\A\*\*Your answer to question {NUMBER}\*\*"
@@ -33,39 +49,142 @@ class HandedIn:
 def find_submissions(folder: Path) -> list[HandedIn]:
     """Every student's notebooks: STUDENT.ipynb, or a folder STUDENT with notebooks anywhere in it.
 
+    Whatever is wrong with one student's files is one of their remarks.
+
     Raises:
         FileNotFoundError: there is no such folder, or nothing in it.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"SUBMISSIONS is a folder with one entry a student, and {folder} is none")
-    found = [_handed_in(entry) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-    found = [one for one in found if one is not None]
-    if not found:
+    entries: dict[str, list[Path]] = {}
+    for entry in sorted(folder.iterdir()):
+        if not _nobody_s(entry.name) and (whose := _whose(entry)):
+            entries.setdefault(whose, []).append(entry)
+    if not entries:
         raise FileNotFoundError(f"no submission in {folder}: a student is NAME.ipynb, or a folder NAME")
-    names = Counter(one.student for one in found)
-    doubled = [name for name, count in names.items() if count > 1]
-    if doubled:
-        raise ValueError(f"{folder} has a file and a folder for {doubled[0]}: which one counts?")
-    return found
+    readable = {name: readable_name(name) for name in entries}
+    alike = {name for name, count in Counter(readable.values()).items() if count > 1}
+    return [
+        _handed_in(f"{readable[name]} ({_mark(name)})" if readable[name] in alike else readable[name], found)
+        for name, found in entries.items()
+    ]
 
 
-def _handed_in(entry: Path) -> HandedIn | None:
-    if entry.is_symlink():
-        return HandedIn(entry.stem, [], ["the submission is a link to another file, and was not opened"])
-    if entry.is_dir():
-        found = (path for path in sorted(entry.rglob("*.ipynb")) if path.is_file() or path.is_symlink())
-        inside = [path for path in found if ".ipynb_checkpoints" not in path.parts]
-        links = [
-            path for path in inside if path.is_symlink() or not path.resolve().is_relative_to(entry.resolve())
-        ]
-        remarks = [f"{path.name} is a link to another file, and was not opened" for path in links]
-        notebooks = [path for path in inside if path not in links]
-        return HandedIn(entry.name, notebooks, remarks if notebooks or remarks else ["there is no notebook"])
-    if entry.suffix.lower() == ".ipynb":
-        return HandedIn(entry.stem, [entry], [])
-    if entry.suffix.lower() in BY_MISTAKE:
-        return HandedIn(entry.stem, [], [f"{entry.name} is no notebook"])
-    return None
+def passed_over(folder: Path) -> list[str]:
+    """The files of a folder that are nobody's submission and nothing that a system left there."""
+    names = (e.name for e in sorted(folder.iterdir()) if not _nobody_s(e.name) and not _whose(e))
+    return [readable_name(name) for name in names]
+
+
+def readable_name(name: str) -> str:
+    """The name of a file as text that can be written everywhere: bytes that are no UTF-8 become "\\xff"."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def folder_name(student: str) -> str:
+    """What a student's folder is called: the name, or its beginning and a mark of its own."""
+    plain = student.encode("utf-8", "replace")
+    if len(plain) <= LONGEST_NAME and not student.startswith(".") and "/" not in student:
+        return student
+    start = plain[: LONGEST_NAME // 2].decode("utf-8", "ignore").lstrip(".").replace("/", "_")
+    return f"{start}-{_mark(student)}"
+
+
+def _mark(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _nobody_s(name: str) -> bool:
+    return name.startswith(".") or name.lower() in NOBODY_S
+
+
+def _looks_handed_in(name: str) -> bool:
+    """Whether a file is a notebook, or what students hand in for one: "ada.ipynb.txt", an archive, a PDF."""
+    return ".ipynb" in name.lower() or Path(name).suffix.lower() in BY_MISTAKE
+
+
+def _whose(entry: Path) -> str:
+    """The student to whom an entry belongs; "" if it looks like nobody's submission."""
+    try:
+        if stat.S_ISDIR(entry.lstat().st_mode):
+            return entry.name
+    except OSError:  # gone, or out of reach: said where it is looked through
+        pass
+    if not _looks_handed_in(entry.name) and not entry.is_symlink():
+        return ""
+    name = Path(entry.name)
+    while name.stem and name.suffix.lower() in {".ipynb", ".txt", *BY_MISTAKE}:
+        name = Path(name.stem)
+    return str(name)
+
+
+def _handed_in(student: str, entries: list[Path]) -> HandedIn:
+    notebooks, remarks = [], []
+    for entry in entries:
+        with costing_nobody_else(remarks, readable_name(entry.name)):
+            for path in _files(entry, remarks):
+                _take(path, entry, notebooks, remarks)
+    return HandedIn(student, notebooks, remarks if notebooks or remarks else ["there is no notebook"])
+
+
+@contextlib.contextmanager
+def costing_nobody_else(remarks: list[str], what: str) -> Iterator[None]:
+    """Whatever fails with one student's files becomes a remark of theirs, and costs nobody else anything.
+
+    All that is done with a student's files, from their names to their feedback, is done inside of this.
+    """
+    try:
+        yield
+    except UnsoundExam as error:
+        remarks.append(f"{what} could not be graded, by no fault of its author: {error}"[:LONGEST_FIELD])
+    except (OSError, ValueError) as error:
+        remarks.append(f"{what} could not be read or written ({_why(error)})"[:LONGEST_FIELD])
+    except Exception as error:
+        remarks.append(f"{what} could not be judged, by a fault of the grader: {error!r}"[:LONGEST_FIELD])
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, without the paths of this machine."""
+    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+
+
+def _files(entry: Path, remarks: list[str]) -> Iterator[Path]:
+    """A file, or everything below a folder that is no folder itself, in one order; links are not followed."""
+    if not stat.S_ISDIR(entry.lstat().st_mode):
+        yield entry
+        return
+    count = 0
+
+    def said(error: OSError) -> None:
+        remarks.append(f"a folder cannot be read ({_why(error)})")
+
+    found = []
+    for place, folders, files in os.walk(entry, onerror=said):
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        folders[:] = [name for name in folders if name not in links and not _nobody_s(name)]
+        count += len(folders) + len(files)
+        if count > MOST_ENTRIES:
+            remarks.append(f"there are more than {MOST_ENTRIES} files: the rest was not looked at")
+            break
+        found += [Path(place, name) for name in [*files, *links] if not _nobody_s(name)]
+    yield from sorted(found)
+
+
+def _take(path: Path, entry: Path, notebooks: list[Path], remarks: list[str]) -> None:
+    """Take a file in as a notebook, or say why not; a student's own data and pictures need no word."""
+    name, kind = readable_name(path.name), path.lstat().st_mode
+    wanted = path.suffix.lower() == ".ipynb"
+    if stat.S_ISLNK(kind):
+        if wanted or path == entry:
+            which = "the submission" if path == entry else name
+            remarks.append(f"{which} is a link to another file, and was not opened")
+    elif wanted and stat.S_ISREG(kind):
+        notebooks.append(path)
+    elif wanted:
+        remarks.append(f"{name} is no regular file, and was not opened")
+    elif _looks_handed_in(path.name):
+        remarks.append(f"{name} is no notebook")
 
 
 @dataclass(frozen=True)
@@ -158,11 +277,16 @@ def _plain(source: str) -> list[str]:
 
 
 def words_for(question_number: str, cells: list[Cell]) -> str:
-    """What a student wrote under a question that is graded by hand, in its cell or in new ones below it."""
-    texts, below = [], False
+    """What a student wrote under a question that is graded by hand, in its cell or in new ones below it.
+
+    Words in a code cell are words as well, if they stand in the answer's own cell or nowhere else.
+    """
+    texts, in_code, below = [], [], False
     for cell in cells:
         if cell.part:
             below = cell.number == question_number
-        if below and cell.part != "question" and cell.kind == "markdown":
-            texts.append(re.sub(_HEADING, "", cell.source).replace(UNANSWERED, "").strip())
-    return "\n\n".join(filter(None, texts))
+        if below and cell.part != "question":
+            own = cell.kind in ("markdown", "raw") or cell.part == "answer"
+            text = re.sub(_HEADING, "", cell.source).replace(UNANSWERED, "").strip()
+            (texts if own else in_code).append(text)
+    return "\n\n".join(filter(None, texts)) or "\n\n".join(filter(None, in_code))

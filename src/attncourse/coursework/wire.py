@@ -72,7 +72,7 @@ def decode(message: Any) -> Any:
             return {str(decode(key)): decode(item) for key, item in content}
         if kind == "array":
             return _decode_array(*content)
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, TypeError, ValueError, MemoryError, RecursionError) as error:
         raise ValueError(f"a message that nobody encodes: {type(error).__name__}") from None
     raise ValueError("a message of an unknown kind")
 

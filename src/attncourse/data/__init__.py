@@ -1,6 +1,7 @@
 """Corpora, and the one vocabulary and batching code that all of them share."""
 
 from attncourse.data.cifar import cifar10_corpus
+from attncourse.data.coco import coco_images
 from attncourse.data.copying import copying_corpus
 from attncourse.data.detection import (
     BoxedBatch,
@@ -8,7 +9,6 @@ from attncourse.data.detection import (
     BoxedCorpus,
     BoxedImage,
     boxed_scenes,
-    coco_images,
     collate_boxed,
 )
 from attncourse.data.documents import (

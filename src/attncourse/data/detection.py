@@ -1,18 +1,15 @@
-"""Scenes of handwritten digits of different sizes, each with a box; and your own images with boxes.
+"""Scenes of handwritten digits of different sizes, each with a box: the images with boxes of chapter 10.
 
 The digits are divided first, as in `scenes`: no digit of a test scene was ever seen in training. A digit is
 enlarged, and its box goes around its ink, so that boxes differ in size and shape.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -172,70 +169,3 @@ def boxed_scenes(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
         draw = random.Random(f"{seed} boxed {part}")
         parts[part] = [boxed_scene(split[part], draw) for _ in range(count)]
     return BoxedCorpus(**parts, names=tuple(str(value) for value in range(10)))
-
-
-def coco_images(
-    annotations: str | Path, folder: str | Path, *, side: int = SIDE, grey: bool = False
-) -> tuple[list[BoxedImage], tuple[str, ...]]:
-    """Your own images with boxes, from a file of annotations in COCO's format ("instances").
-
-    Each image is squeezed or stretched to a square; a box, which is a share of the image, stays as it is. A
-    box that reaches outside the image is cut off there; what has no area then, and groups marked as crowds,
-    are left out. COCO's category ids may have gaps: ours are counted from 0, in the order of theirs.
-
-    Args:
-        annotations: a JSON file with "images", "annotations" and "categories".
-        folder: where the images lie, under the names that the file gives.
-        side: of the squares, in pixels.
-        grey: one channel instead of three.
-
-    Returns:
-        The images, in the order of the file, and the names of the labels.
-
-    Raises:
-        ValueError: not such a file, an annotation of an image or a category that the file does not name, or
-            one whose box is not four numbers.
-        FileNotFoundError: an image is not in the folder.
-    """
-    try:
-        marks_of, label_of, names = _read_annotations(Path(annotations))
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"annotations {annotations} is not a COCO file of instances, a JSON object with "
-                         f"images, annotations and categories ({error!r})") from error
-    boxed = [_read_image(Path(folder) / name, marks, label_of, side, grey) for name, marks in marks_of]
-    return boxed, names
-
-
-def _read_annotations(path: Path) -> tuple[list[tuple[str, list[dict]]], dict[int, int], tuple[str, ...]]:
-    """Each image's file with its annotations, the label of each category id, and the labels' names."""
-    parts = json.loads(path.read_text("utf8"))
-    images, marks, categories = (parts[name] for name in ("images", "annotations", "categories"))
-    categories = sorted(categories, key=lambda category: category["id"])
-    label_of = {category["id"]: label for label, category in enumerate(categories)}
-    marks_of: dict[int, list[dict]] = {image["id"]: [] for image in images}
-    for mark in marks:
-        if mark["image_id"] not in marks_of or mark["category_id"] not in label_of:
-            raise ValueError(f"annotations {path}: the annotation {mark.get('id')} names image "
-                             f"{mark['image_id']} and category {mark['category_id']}; it must list both")
-        if len(mark["bbox"]) != 4:
-            raise ValueError(f"annotations {path}: the annotation {mark.get('id')} has the bbox "
-                             f"{mark['bbox']}; it must be (left, top, width, height)")
-        marks_of[mark["image_id"]].append(mark)
-    files = [(image["file_name"], marks_of[image["id"]]) for image in images]
-    return files, label_of, tuple(category["name"] for category in categories)
-
-
-def _read_image(path: Path, marks: list[dict], label_of: dict[int, int], side: int, grey: bool) -> BoxedImage:
-    from PIL import Image  # only who brings images needs it
-
-    with Image.open(path) as opened:
-        width, height = opened.size
-        pixels = np.array(opened.convert("L" if grey else "RGB").resize((side, side)), dtype=np.float32) / 255
-    left, top, across, down = torch.tensor([mark["bbox"] for mark in marks]).reshape(-1, 4).float().unbind(-1)
-    size = torch.tensor([width, height, width, height])
-    corners = (torch.stack([left, top, left + across, top + down], dim=-1) / size).clamp(0, 1)
-    labels = torch.tensor([label_of[mark["category_id"]] for mark in marks], dtype=torch.long)
-    crowds = torch.tensor([bool(mark.get("iscrowd")) for mark in marks], dtype=torch.bool)
-    real = (corners[:, 2:] > corners[:, :2]).all(-1) & ~crowds
-    image = torch.from_numpy(pixels)[None] if grey else torch.from_numpy(pixels).permute(2, 0, 1)
-    return BoxedImage(image, Objects(labels[real], from_corners(corners[real])))

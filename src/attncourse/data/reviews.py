@@ -13,7 +13,7 @@ import regex
 
 from attncourse.data.documents import Document, DocumentCorpus
 from attncourse.data.download import fetch
-from attncourse.data.vocabulary import Vocabulary, tokenize
+from attncourse.data.vocabulary import Vocabulary, normalise, tokenize
 
 ADDRESS = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
 CHECKSUM = "md5:7c2ac02c03563afcf9b574c7e56c153a"  # as the package torchtext has it; the site names none
@@ -39,7 +39,7 @@ def cut_sentences(text: str) -> list[str]:
     >>> cut_sentences("Mr. Smith slept. 'Me too!' I said.<br /><br />not a film for me")
     ['Mr. Smith slept.', "'Me too!'", 'I said.', 'not a film for me']
     """
-    pieces = (piece for part in _BREAK.split(text) for piece in _BORDER.split(part))
+    pieces = (piece for part in _BREAK.split(normalise(text)) for piece in _BORDER.split(part))
     return [piece.strip() for piece in pieces if piece.strip()]
 
 

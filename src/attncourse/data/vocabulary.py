@@ -15,8 +15,16 @@ PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
 _CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}ー]"
-_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--{_CJK}]"
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d]--{_CJK}]"  # with the joiners inside a word
 _POSSESSIVE = rf"'s(?!{_LETTER})"
+# File marks, soft hyphens, zero-width spaces, marks of direction, controls: what does not show is not a word.
+# The Arabic number signs (PCM) are of their category and do show; tabs and line ends are white space.
+_INVISIBLE = regex.compile(r"[[\p{Cc}\p{Cf}\p{DI}]--[\s\x1c-\x1f\p{PCM}\u200c\u200d]]", regex.VERSION1)
+# Between letters a joiner (Bengali, Sinhala) or non-joiner (Persian) belongs to the spelling.
+_JOINED = rf"[[\p{{L}}]--{_CJK}]"
+_LOOSE_JOINER = regex.compile(
+    rf"(?<!{_JOINED}\p{{M}}*)[\u200c\u200d]+|[\u200c\u200d]++(?!\p{{M}}*{_JOINED})", regex.VERSION1
+)
 _TOKEN = regex.compile(
     rf"""
       (?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'   # a French elision: l' of l'homme, qu' of qu'il
@@ -31,16 +39,19 @@ _TOKEN = regex.compile(
 
 
 def normalise(text: str) -> str:
-    """One spelling for what looks the same: Unicode's composed form, NFC.
+    """One spelling for what looks the same: Unicode's composed form, NFC, without what does not show.
 
-    An "é" may arrive as one character or as "e" and an accent; after this it is one. No accent is
-    dropped, so that Japanese "が" and "か" remain different letters.
+    An "é" may arrive as one character or as "e" and an accent; after this it is one. No accent is dropped,
+    so that Japanese "が" and "か" remain different letters. The mark that opens some files, soft hyphens,
+    zero-width spaces, marks of direction and control characters are removed; a joiner or non-joiner stays
+    between the letters of a word, where it is part of the spelling.
     """
-    return unicodedata.normalize("NFC", text)
+    shown = _LOOSE_JOINER.sub("", _INVISIBLE.sub("", text))
+    return unicodedata.normalize("NFC", shown)
 
 
 def tokenize(text: str, lower: bool = True) -> list[str]:
-    """Cut a text into words, numbers and single punctuation marks; nothing but white space is lost.
+    """Cut a text into words, numbers and single punctuation marks; nothing that shows is lost.
 
     Apostrophes: a French elision and an English 's are tokens of their own (`l'homme` -> `l'`, `homme`;
     `man's` -> `man`, `'s`); any other apostrophe inside a word stays there (`don't`, `aujourd'hui`). The
@@ -55,7 +66,8 @@ def tokenize(text: str, lower: bool = True) -> list[str]:
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, not {type(text).__name__}")
-    text = normalise(text.lower() if lower else text)
+    text = normalise(text)
+    text = normalise(text.lower()) if lower else text
     return _TOKEN.findall(text.replace("’", "'"))
 
 
@@ -69,7 +81,7 @@ class Vocabulary:
         tokens: distinct tokens, none of them a special. Compared in Unicode's composed form.
 
     Raises:
-        ValueError: a token twice, or a special among the tokens.
+        ValueError: a token twice, one of which nothing shows, or a special among the tokens.
 
     >>> vocabulary = Vocabulary(["cat", "dog"])
     >>> vocabulary.encode(["dog", "and", "cat"])
@@ -81,6 +93,8 @@ class Vocabulary:
     def __init__(self, tokens: Iterable[str]):
         words = [normalise(token) for token in _sequence(tokens, "tokens")]
         for word, count in Counter(words).items():
+            if not word:
+                raise ValueError("tokens contains one of which nothing shows: it is empty, or invisible")
             if word in SPECIALS:
                 raise ValueError(f"tokens contains {word!r}, one of the reserved {' '.join(SPECIALS)}")
             if count > 1:
@@ -91,7 +105,10 @@ class Vocabulary:
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
-        """The tokens seen at least `min_count` times, the most frequent first, ties by alphabet."""
+        """The tokens seen at least `min_count` times, the most frequent first, ties by alphabet.
+
+        Tokens of which nothing shows are left out.
+        """
         if min_count < 1:
             raise ValueError(f"min_count must be 1 or more, not {min_count}")
         checked = (_sequence(sentence, "each of sentences") for sentence in sentences)
@@ -99,7 +116,7 @@ class Vocabulary:
         composed = Counter()
         for token, count in counts.items():
             composed[normalise(token)] += count
-        kept = [token for token, count in composed.items() if count >= min_count]
+        kept = [token for token, count in composed.items() if token and count >= min_count]
         return cls(sorted(kept, key=lambda token: (-composed[token], token)))
 
     def __len__(self) -> int:

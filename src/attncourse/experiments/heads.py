@@ -1,6 +1,5 @@
-"""Chapter 07's third table: what the heads of a trained Transformer read, and which of them are needed."""
+"""What the heads of a trained Transformer read, and which of them are needed."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -9,13 +8,11 @@ import torch
 from torch import Tensor
 
 from attncourse.attention import MultiHeadAttention
-from attncourse.data import Corpus, Pair, collate, translation_corpus
+from attncourse.data import Corpus, Pair, collate
 from attncourse.data.pairs import Batch
-from attncourse.experiments.results import Experiment
-from attncourse.experiments.sequences import bleu_by_group, fit, loss_on, parameters, transformer
+from attncourse.experiments.sequences import bleu_by_group, loss_on
 from attncourse.models import Maps, Transformer
 
-HEADS, TRANSLATOR_STEPS, LEARNING_RATE = 8, 1_000, 2e-3
 AT_A_TIME = 4  # heads that one round of the pruning removes
 SENTENCE = "a sad house is loved by a quiet green teacher today"  # the one whose maps are kept
 
@@ -166,31 +163,15 @@ def bleu_by_heads_left(
     return found
 
 
-def heads_pruned(system: str, seed: int) -> dict:
-    """A trained translator; what its heads read, what each is worth, and what is left without the cheapest.
+def heads_measured(
+    model: Transformer, corpus: Corpus, *, dev: Sequence[Pair], test: Sequence[Pair], seed: int
+) -> dict:
+    """What the heads of a trained model read, what each is worth, and what is left without the cheapest.
 
     What a head is worth is measured on dev pairs, what is left on test pairs. The list "heads" holds every
     head with its readings, the rise of the dev loss and the fall of BLEU when it alone is off; "maps" holds
     its weights on one sentence.
     """
-    corpus = translation_corpus()
-    torch.manual_seed(seed)
-    model = transformer(corpus, heads=HEADS, dropout=0.0)
-    started = time.process_time()
-    history = fit(model, corpus, steps=TRANSLATOR_STEPS, seed=seed, learning_rate=LEARNING_RATE)
-    seconds = time.process_time() - started
-    return {
-        "parameters": parameters(model),
-        "processor seconds": round(seconds, 1),
-        "dev loss": round(min(history.dev), 4),
-        **heads_measured(model.eval(), corpus, dev=corpus.dev[:150], test=corpus.test[:200], seed=seed),
-    }
-
-
-def heads_measured(
-    model: Transformer, corpus: Corpus, *, dev: Sequence[Pair], test: Sequence[Pair], seed: int
-) -> dict:
-    """All that `heads_pruned` says about the heads of a trained model."""
     heads, batches = heads_of(model), batched(corpus, dev)
     order = pruning_order(model, batches)
     shuffled = [order[i] for i in torch.randperm(len(order), generator=torch.Generator().manual_seed(seed))]
@@ -208,17 +189,3 @@ def heads_measured(
     [maps] = maps_of(model, corpus, [pair])
     kinds = {name: kind.mul(1_000).round().int().tolist() for name, kind in maps._asdict().items()}
     return {**found, "heads": listed, "sentence": [list(pair.source), list(pair.target)], "maps": kinds}
-
-
-EXPERIMENTS = [
-    Experiment(
-        "heads_pruned",
-        f"Translation corpus, a Transformer of 2 layers of width 128 with {HEADS} heads in each of its 6 "
-        f"attentions, {TRANSLATOR_STEPS:,} steps of 32 pairs; BLEU of greedy translations of 200 test pairs "
-        f"with fewer and fewer heads. Cheapest first: {AT_A_TIME} at a time, those without which the loss on "
-        "150 dev pairs rises least.",
-        ("transformer",),
-        (0, 1, 2),
-        heads_pruned,
-    ),
-]

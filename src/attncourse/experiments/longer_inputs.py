@@ -1,4 +1,4 @@
-"""Chapter 06: weights that are learned and fixed, against weights made from the input, on longer inputs.
+"""Weights that are learned and fixed, against weights made from the input, on longer inputs.
 
 The task is a hand of cards. The first position asks for a colour, one of the cards behind it has that colour,
 and the answer is the number on that card. It may lie anywhere, so a position says nothing.
@@ -12,14 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention import ScaledDotScore, attend
-from attncourse.experiments.results import Experiment
-from attncourse.experiments.sequences import parameters
 from attncourse.training import train
 
 COLOURS = ("red", "green", "blue", "yellow", "black", "white", "brown", "pink")
 NUMBERS = 8
 FEWEST, MOST = 4, 8  # cards in training
-TESTED = (4, 8, 16, 32)
 STEPS, SIZE, RATE = 3_000, 64, 6e-3
 MIXINGS = ("self-attention", "fully connected", "mean")
 
@@ -141,30 +138,13 @@ def fit_cards(mixing: str, *, seed: int = 0, steps: int = STEPS, **options) -> C
     return model
 
 
-@torch.no_grad()
 def card_accuracy(model: CardReader, cards: int, count: int = 2_000) -> float:
     """The share of right answers on hands of so many cards, which no training run draws."""
-    batch = draw_cards(count, cards, seed=-cards).to(next(model.parameters()).device)
-    return (model(batch.ids).argmax(-1) == batch.answers).float().mean().item()
+    return cards_right(model, draw_cards(count, cards, seed=-cards))
 
 
-def longer_inputs(system: str, seed: int) -> dict:
-    """Right answers on hands as long as in training, and on longer ones."""
-    model = fit_cards(system, seed=seed)
-    return {
-        "parameters": parameters(model),
-        "parameters between positions": parameters(model.fixed) if model.fixed is not None else 0,
-        "right": {str(cards): round(card_accuracy(model, cards), 4) for cards in TESTED},
-    }
-
-
-EXPERIMENTS = [
-    Experiment(
-        "longer_inputs",
-        f"The number of the card of the colour asked for, after {STEPS:,} steps of {SIZE} hands of {FEWEST} "
-        f"to {MOST} cards; share of right answers on 2,000 new hands of each length. Chance is 1/{NUMBERS}.",
-        MIXINGS,
-        (0, 1, 2),
-        longer_inputs,
-    ),
-]
+@torch.no_grad()
+def cards_right(model: CardReader, hands: Cards) -> float:
+    """The share of right answers."""
+    hands = hands.to(next(model.parameters()).device)
+    return (model(hands.ids).argmax(-1) == hands.answers).float().mean().item()

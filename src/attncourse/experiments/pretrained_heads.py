@@ -1,4 +1,4 @@
-"""Chapter 07: what the heads of a real pretrained encoder read, on stored sentences and on the reader's own.
+"""What the heads of a real pretrained encoder read, on stored sentences and on the reader's own.
 
 The encoder is an optional extra. So the weights for `SENTENCES` are stored, and what the heads do on average
 (`head_table`) is stored too; only a sentence of the reader's needs the encoder itself.
@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attncourse.attention import entropy
-from attncourse.data import translation_corpus
-from attncourse.experiments.results import Experiment, load_results
+from attncourse.data import Corpus, Pair
+from attncourse.experiments.results import load_results
 from attncourse.models.pretrained import PretrainedEncoder, SentenceHeads
 
 SYSTEM = "all-MiniLM-L6-v2"
@@ -25,7 +25,6 @@ SENTENCES = (
     "The animal didn't cross the street because it was too wide.",
     "The old man (a retired teacher) reads the book his daughter wrote.",
 )
-DESCRIBED = 60  # sentences of the translation corpus that the table of heads is measured on
 FIRST, LAST = "[CLS]", "[SEP]"
 # From which share on a head is named after what it does (see `head_names`).
 NAMED, SINK, BROAD = 0.25, 0.5, 0.8
@@ -148,11 +147,10 @@ def unpacked(stored: Mapping) -> SentenceHeads:
     return SentenceHeads(list(stored["tokens"]), torch.tensor(weights) / 1000)
 
 
-def read_by_the_encoder(system: str, seed: int) -> dict:
+def read_by_the_encoder(_model: None, _corpus: Corpus, pairs: Sequence[Pair]) -> dict:
     """The share of each pattern by head ("layer.head", counted from 1), and the weights for `SENTENCES`."""
     encoder = _encoder()
-    described = translation_corpus().test[:DESCRIBED]
-    table = describe_heads([encoder.heads_of(" ".join(pair.source) + ".") for pair in described])
+    table = describe_heads([encoder.heads_of(" ".join(pair.source) + ".") for pair in pairs])
     layers, heads = table["spread"].shape
     names = [f"{layer}.{head}" for layer in range(1, layers + 1) for head in range(1, heads + 1)]
     rounded = {name: [round(share, 3) for share in part.flatten().tolist()] for name, part in table.items()}
@@ -163,16 +161,3 @@ def read_by_the_encoder(system: str, seed: int) -> dict:
         **{name: dict(zip(names, shares, strict=True)) for name, shares in rounded.items()},
         "examples": [packed(text, encoder.heads_of(text)) for text in SENTENCES],
     }
-
-
-EXPERIMENTS = [
-    Experiment(
-        "pretrained_heads",
-        f"{SYSTEM} reads {DESCRIBED} English sentences of the translation corpus, each with a full stop: "
-        "the mean share of a word's weight that goes where each pattern says, by layer and head; and all "
-        "weights, in thousandths, for the sentences that the chapter shows.",
-        (SYSTEM,),
-        (0,),
-        read_by_the_encoder,
-    ),
-]

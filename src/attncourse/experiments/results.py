@@ -1,17 +1,16 @@
-"""Tables that need several seeds: run a system with each seed, keep every number, summarise when read.
+"""Stored tables: read, summarised, compared, continued; and what a run's numbers depend on.
 
-One JSON file an experiment, in book/results/ of a checkout (where the runs write) or inside the installed
-package (where Colab reads). A run that is already in the file is not repeated, so an interruption costs the
-run it hit and no more.
+One JSON file a table. In a checkout they lie in book/results, where runs are written too. An installed
+package carries them; runs are then written into the reader's own folder, and continue what it carries.
 """
 
 import json
 import os
 import platform
+import re
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -19,9 +18,13 @@ from typing import NamedTuple
 
 import torch
 
+from attncourse import __version__
 from attncourse.training import pick_device
 
-CHECKOUT = Path(__file__).parents[3] / "book" / "results"
+ROOT = Path(__file__).parents[3]
+CHECKOUT = ROOT / "book" / "results"
+CARRIED = files("attncourse") / "results"  # inside an installed package
+OWN = "attncourse-results"  # the reader's folder, where there is no checkout
 
 
 class Spread(NamedTuple):
@@ -32,61 +35,85 @@ class Spread(NamedTuple):
     count: int
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A table to be measured.
+def results_folder() -> Path:
+    """Where runs are written: $ATTNCOURSE_RESULTS; or book/results of a checkout; or ./attncourse-results."""
+    named = os.environ.get("ATTNCOURSE_RESULTS")
+    if named:
+        return Path(named).expanduser().absolute()
+    return CHECKOUT if CHECKOUT.is_dir() else Path.cwd() / OWN
 
-    Attributes:
-        name: of the table and its file.
-        what: one sentence: data, budget, metric.
-        systems: the rows.
-        seeds: each system is run with each of them.
-        run: (system, seed) -> numbers by name, possibly nested by group; "parameters" among them.
-    """
 
-    name: str
-    what: str
-    systems: Sequence[str]
-    seeds: Sequence[int]
-    run: Callable[[str, int], dict]
+def book_folder():
+    """Where the book's own tables are: in the checkout, or inside the package."""
+    return CHECKOUT if CHECKOUT.is_dir() else CARRIED
 
-    def measure(self, folder: Path | None = None) -> Path:
-        """Run what is missing, write after each run, and return the file."""
-        path = (folder or CHECKOUT) / f"{self.name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        runs = json.loads(path.read_text("utf8"))["runs"] if path.exists() else []
-        for seed in self.seeds:
-            for system in self.systems:
-                if any((run["system"], run["seed"]) == (system, seed) for run in runs):
-                    continue
-                start = time.perf_counter()
-                numbers = self.run(system, seed)
-                seconds = round(time.perf_counter() - start, 1)
-                runs.append({"system": system, "seed": seed, "seconds": seconds, **numbers, **conditions()})
-                self._write(path, runs)
-                print(f"{self.name}: {system}, seed {seed}: {seconds} s", flush=True)
-        return path
 
-    def _write(self, path: Path, runs: list[dict]) -> None:
-        table = Results({"name": self.name, "what": self.what, "runs": runs})
-        summary = {
-            system: {metric: table.spread(system, metric)._asdict() for metric in table.metrics(system)}
-            for system in table.systems
-        }
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps({**table.content, "summary": summary}, indent=1) + "\n", "utf8")
-        partial.replace(path)
+def stored_runs(name: str, path: Path) -> list[dict]:
+    """The runs to go on from: those of this file; without it, those of the book's own table; or none."""
+    for file in (path, book_folder() / f"{name}.json"):
+        if file.is_file():
+            return json.loads(file.read_text("utf8"))["runs"]
+    return []
+
+
+def write_table(path: Path, name: str, what: str, rows: dict[str, dict[str, str]], runs: list[dict]) -> None:
+    """Write a table with its summary; a half-written file never replaces a whole one."""
+    table = Results({"name": name, "what": what, "rows": rows, "runs": runs})
+    summary = {
+        system: {metric: table.spread(system, metric)._asdict() for metric in table.metrics(system)}
+        for system in table.systems
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps({**table.content, "summary": summary}, indent=1) + "\n", "utf8")
+    partial.replace(path)
 
 
 def conditions() -> dict:
-    """What a measured number depends on besides the code: device, threads, versions."""
+    """What a measured number depends on: the code's commit, the processor, device, threads, versions."""
     device = pick_device()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
+        "commit": commit(),
+        "processor": processor(),
         "device": f"{device.type} ({name}, {torch.get_num_threads()} of {os.cpu_count()} threads)",
         "versions": {package: version(package) for package in ("attncourse", "torch", "sacrebleu")},
         "python": platform.python_version(),
     }
+
+
+def commit() -> str:
+    """The commit of the code that runs, marked where its files were changed; or the installed version."""
+    if CHECKOUT.is_dir():  # else the package may lie in a folder of somebody's own repository
+        try:
+            head = _git("rev-parse", "HEAD")
+            return head + (" and changes" if _git("status", "--porcelain", "--", "src") else "")
+        except (OSError, subprocess.CalledProcessError):
+            pass  # no git, or a copy without its history
+    return f"installed {__version__}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def processor() -> str:
+    """The processor's name: another one may move the last digits of a number."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def shared(facts: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """What all systems have in common, {name: value}, and what they do not, {name: {system: value}}."""
+    names = dict.fromkeys(name for row in facts.values() for name in row)
+    columns = {name: {system: row.get(name, "none") for system, row in facts.items()} for name in names}
+    equal = {name: values[next(iter(values))] for name, values in columns.items()
+             if len(set(values.values())) == 1}
+    return equal, {name: values for name, values in columns.items() if name not in equal}
 
 
 class Results:
@@ -141,6 +168,25 @@ class Results:
             statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
         )
 
+    def equal(self) -> str:
+        """One line: what is the same for all systems, and so no explanation of a difference."""
+        equal = self._columns()[0]
+        return "equal for all: " + "; ".join(f"{name} {value}" for name, value in equal.items())
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        """What is not equal, {column: {system: value}}: parameters, steps, seconds, learning rate ..."""
+        return self._columns()[1]
+
+    def _columns(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        facts = {system: dict(self.content["rows"][system]) for system in self.systems}
+        for system, row in facts.items():
+            known = self.metrics(system)
+            if "parameters" in known:
+                row["parameters"] = f"{self.spread(system, 'parameters').mean:,.0f}"
+            clock = "processor seconds" if "processor seconds" in known else "seconds"
+            row[clock] = f"{self.spread(system, clock).mean:,.0f}"
+        return shared(facts)
+
     def _runs(self, system: str) -> list[dict]:
         runs = [run for run in self.content["runs"] if run["system"] == system]
         if not runs:
@@ -151,18 +197,22 @@ class Results:
 
 
 def load_results(name: str) -> Results:
-    """A stored table by name, from the checkout or the installed package.
+    """A stored table by name: the reader's own, which is said in a line, or else the book's.
 
     Raises:
         FileNotFoundError: no such table; the message lists those there are.
     """
-    for folder in (CHECKOUT, files("attncourse") / "results"):
+    own, book = results_folder(), book_folder()
+    for folder in (own, book):
         path = folder / f"{name}.json"
         if path.is_file():
+            if folder != book:
+                print(f"{name}: your own table, {path}; the book's is read where that file is not")
             return Results(json.loads(path.read_text("utf8")))
-    stored = sorted(path.stem for path in CHECKOUT.glob("*.json"))
+    stored = {path.name.removesuffix(".json") for folder in (own, book) if folder.is_dir()
+              for path in folder.iterdir() if path.name.endswith(".json")}
     raise FileNotFoundError(
-        f"no stored results are called {name!r}: there are {', '.join(stored) or 'none'}; "
+        f"no stored results are called {name!r}: there are {', '.join(sorted(stored)) or 'none'}; "
         f"`attncourse results {name}` measures them"
     )
 

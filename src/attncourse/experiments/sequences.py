@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from attncourse.attention import LearnedPositions, Rotary, SinusoidPositions
 from attncourse.data import Batch, Batches, Corpus, Pair, collate, sentences
 from attncourse.decoding import Translation, translate
 from attncourse.metrics import (
@@ -19,10 +20,19 @@ from attncourse.metrics import (
     sequence_error_rate,
 )
 from attncourse.models import LuongTranslator, RNNSearch, Seq2Seq, Transformer
+from attncourse.models.interface import check_choice
 from attncourse.training import History, token_loss, train
 
 # English words in the source. The last two groups are longer than anything a model was trained on.
 WORDS = ((3, 6), (7, 10), (11, 15), (16, 20), (21, 25), (26, 30), (31, 40), (41, 50))
+# How a Transformer is told the order of words.
+POSITIONS = {
+    "rotary": {"positions": None, "inside": Rotary(), "between": Rotary()},
+    "rotary inside": {"positions": None, "inside": Rotary(), "between": None},
+    "sinusoid": {"positions": SinusoidPositions, "inside": None, "between": None},
+    "learned": {"positions": partial(LearnedPositions, longest=256), "inside": None, "between": None},
+    "none": {"positions": None, "inside": None, "between": None},
+}
 LETTERS = ((1, 4), (5, 6), (7, 8), (9, 10), (11, 12), (13, 40))
 
 
@@ -43,15 +53,16 @@ def global_attention(corpus: Corpus, hidden: int = 96, **options) -> LuongTransl
     )
 
 
-def transformer(corpus: Corpus, **options) -> Transformer:
-    """The model of chapter 08, with pre-norm, which needs no long warm-up; rotary positions if not said."""
-    options = {"norm": "pre", "positions": "rotary", "inner": 2 * options.get("width", 128), **options}
+def transformer(corpus: Corpus, *, positions: str = "rotary", **options) -> Transformer:
+    """The model of chapter 08, with pre-norm, which needs no long warm-up, and one of `POSITIONS`."""
+    check_choice("positions", positions, tuple(POSITIONS))
+    options = {"norm": "pre", **POSITIONS[positions], "inner": 2 * options.get("width", 128), **options}
     return Transformer(len(corpus.source_vocabulary), len(corpus.target_vocabulary), **options)
 
 
 def parameters(model: nn.Module) -> int:
     """How many numbers a model learns."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def fit(
@@ -76,7 +87,12 @@ def fit(
         evaluations: how often the dev loss is taken, which is never smoothed.
         smoothing: of the labels in training, see `token_loss`.
         options: passed on to `train`.
+
+    Raises:
+        ValueError: no dev pairs to choose by.
     """
+    if not len(corpus.dev):
+        raise ValueError("corpus has no dev pairs: the best weights cannot be chosen")
     batches = Batches(corpus.train, corpus.source_vocabulary, corpus.target_vocabulary, size, seed)
     dev = [
         collate(corpus.dev[start : start + 100], corpus.source_vocabulary, corpus.target_vocabulary)
@@ -97,7 +113,13 @@ def fit(
 
 @torch.no_grad()
 def loss_on(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """Nats per real target token, of a model in evaluation mode."""
+    """Nats per real target token, of a model in evaluation mode.
+
+    Raises:
+        ValueError: no batches.
+    """
+    if not len(batches):
+        raise ValueError("batches is empty: there is no token to take the mean over")
     place, total = next(model.parameters()).device, sum(int(batch.target_lengths.sum()) for batch in batches)
     return sum(
         int(batch.target_lengths.sum()) * token_loss(model, batch.to(place)).item() for batch in batches
@@ -164,11 +186,11 @@ def bleu_by_group(model: nn.Module, corpus: Corpus, groups: dict[str, list[Pair]
     }
 
 
-def caption_bleu(model: nn.Module, corpus: Corpus) -> dict:
-    """BLEU on the whole test set, greedy and with a beam of 4, and the signature of the metric."""
-    references = [pair.references for pair in corpus.test]
+def caption_bleu(model: nn.Module, corpus: Corpus, pairs: Sequence[Pair]) -> dict:
+    """BLEU of all pairs together, greedy and with a beam of 4, and the signature of the metric."""
+    references = [pair.references for pair in pairs]
     scores = {
-        name: corpus_bleu([t.tokens for t in translate_pairs(model, corpus, corpus.test, width)], references)
+        name: corpus_bleu([t.tokens for t in translate_pairs(model, corpus, pairs, width)], references)
         for name, width in {"greedy": 1, "beam 4": 4}.items()
     }
     return {

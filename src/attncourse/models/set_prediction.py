@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attncourse.boxes import Found, Objects, generalized_box_iou, to_corners
+from attncourse.boxes import Detections, Objects, generalized_box_iou, to_corners
 
 
 class Detected(NamedTuple):
@@ -55,14 +55,14 @@ class SetLoss(NamedTuple):
     overlap: Float[Tensor, ""]
 
 
-def answers(detected: Detected) -> list[Found]:
+def answers(detected: Detected) -> list[Detections]:
     """For each image what its queries say: the likeliest class but "no object", its probability, the box.
 
     Every query is heard; whoever wants the objects alone asks for those `above` a score. Nothing is
     suppressed.
     """
     scores, labels = detected.logits.softmax(-1)[..., :-1].max(-1)
-    return [Found(*image) for image in zip(labels, scores, detected.boxes, strict=True)]
+    return [Detections(*image) for image in zip(labels, scores, detected.boxes, strict=True)]
 
 
 @torch.no_grad()

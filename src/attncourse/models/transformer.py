@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention import (
+    HeadPositions,
     KeysValues,
-    LearnedPositions,
     MultiHeadAttention,
     SinusoidPositions,
     padding_mask,
+    values_can_be_read,
 )
 from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 
@@ -26,7 +27,6 @@ BASE = {"width": 512, "heads": 8, "layers": 6, "inner": 2048, "dropout": 0.1}
 BIG = {"width": 1024, "heads": 16, "layers": 6, "inner": 4096, "dropout": 0.3}
 
 NORMS = ("post", "pre")
-POSITIONS = ("sinusoid", "learned", "rotary", "rotary inside", "none")
 
 
 class FeedForward(nn.Sequential):
@@ -70,7 +70,7 @@ class EncoderLayer(nn.Module):
         inner: width of the feed-forward layer's middle.
         dropout: on the weights, on each sub-layer's output, and inside the feed-forward layer.
         norm: "post" as published, or "pre".
-        rotary: rotary positions in the attention.
+        positions: what the attention's heads know of places, such as `Rotary()`.
         activation: of the feed-forward layer.
         epsilon: of the layer norms.
     """
@@ -83,13 +83,13 @@ class EncoderLayer(nn.Module):
         *,
         dropout: float = 0.1,
         norm: str = "post",
-        rotary: bool = False,
+        positions: HeadPositions | None = None,
         activation: Callable[[], nn.Module] = nn.ReLU,
         epsilon: float = 1e-5,
     ):
         super().__init__()
         check_choice("norm", norm, NORMS)
-        self.attention = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary)
+        self.attention = MultiHeadAttention(width, heads, dropout=dropout, positions=positions)
         self.feed_forward = FeedForward(width, inner, dropout, activation)
         self.around_attention = Residual(width, dropout, norm, epsilon)
         self.around_feed_forward = Residual(width, dropout, norm, epsilon)
@@ -150,8 +150,8 @@ class DecoderLayer(nn.Module):
 
     Args:
         width, heads, inner, dropout, norm: as in `EncoderLayer`.
-        rotary: rotary positions inside the target.
-        rotary_between: rotary positions between target and source too.
+        positions: what the heads inside the target know of places, such as `Rotary()`.
+        between: the same between target and source.
     """
 
     def __init__(
@@ -162,13 +162,13 @@ class DecoderLayer(nn.Module):
         *,
         dropout: float = 0.1,
         norm: str = "post",
-        rotary: bool = False,
-        rotary_between: bool = False,
+        positions: HeadPositions | None = None,
+        between: HeadPositions | None = None,
     ):
         super().__init__()
         check_choice("norm", norm, NORMS)
-        self.inside = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary)
-        self.between = MultiHeadAttention(width, heads, dropout=dropout, rotary=rotary_between)
+        self.inside = MultiHeadAttention(width, heads, dropout=dropout, positions=positions)
+        self.between = MultiHeadAttention(width, heads, dropout=dropout, positions=between)
         self.feed_forward = FeedForward(width, inner, dropout, nn.ReLU)
         self.around_inside = Residual(width, dropout, norm, 1e-5)
         self.around_between = Residual(width, dropout, norm, 1e-5)
@@ -198,10 +198,10 @@ class DecoderLayer(nn.Module):
         first = past.keys.shape[-2]
         asked = self.around_inside.before(x)
         known = past.followed_by(self.inside.keys_values(asked, asked, first=first))
-        own = self.inside.read(asked, known, causal=True, first=first, need_weights=need_weights)
+        own = self.inside(asked, known=known, causal=True, first=first, need_weights=need_weights)
         x = self.around_inside.after(x, own.context)
-        read = self.between.read(
-            self.around_between.before(x), source, mask=mask, first=first, need_weights=need_weights
+        read = self.between(
+            self.around_between.before(x), known=source, mask=mask, first=first, need_weights=need_weights
         )
         x = self.around_between.after(x, read.context)
         x = self.around_feed_forward.after(x, self.feed_forward(self.around_feed_forward.before(x)))
@@ -209,21 +209,20 @@ class DecoderLayer(nn.Module):
 
 
 class SourceMemory(NamedTuple):
-    """What the decoder reads of the source: keys and values of each layer, projected once, and the mask.
+    """What the decoder reads of the source: keys and values for each layer, projected once, and the mask.
 
-    Shapes: keys and values (batch, layers, heads, source, head_width); mask (batch, 1, source).
+    Shapes: keys and values (batch, heads, source, head_width); mask (batch, 1, source), or None where every
+    row is full.
     """
 
-    keys: Float[Tensor, "batch layers heads source head_width"]
-    values: Float[Tensor, "batch layers heads source head_width"]
-    mask: Bool[Tensor, "batch 1 source"]
+    layers: tuple[KeysValues, ...]
+    mask: Bool[Tensor, "batch 1 source"] | None
 
 
 class TargetCache(NamedTuple):
-    """Keys and values of the target words so far; each (batch, layers, heads, target, head_width)."""
+    """Keys and values of the target words so far, for each layer; each (batch, heads, target, head_width)."""
 
-    keys: Float[Tensor, "batch layers heads target head_width"]
-    values: Float[Tensor, "batch layers heads target head_width"]
+    layers: tuple[KeysValues, ...]
 
 
 class Maps(NamedTuple):
@@ -252,14 +251,15 @@ class Transformer(nn.Module):
         inner: width of the feed-forward layers' middle; 4 d if not given.
         dropout: also on the sum of embedding and position.
         norm: "post" as published, or "pre".
-        positions: "sinusoid" as published; "learned"; "rotary" in all three attentions; "rotary inside"
-            source and target, but not between; or "none".
-        longest: number of positions, if they are learned.
+        positions: makes, for a width, what gives each place a vector: `SinusoidPositions` as published,
+            `partial(LearnedPositions, longest=...)`, or None, and nothing is added to the words.
+        inside: what the heads inside the source and inside the target know of places, such as `Rotary()`.
+        between: the same for the heads between the two.
         shared: one matrix for source and target words, as in the paper, whose vocabulary was one too.
 
     Raises:
-        ValueError: an unknown norm or kind of positions, heads that do not divide the width, or one matrix
-            for vocabularies of different sizes.
+        ValueError: an unknown norm, heads that do not divide the width or that the positions cannot turn, or
+            one matrix for vocabularies of different sizes.
     """
 
     def __init__(
@@ -273,31 +273,35 @@ class Transformer(nn.Module):
         inner: int | None = None,
         dropout: float = 0.1,
         norm: str = "post",
-        positions: str = "sinusoid",
-        longest: int = 256,
+        positions: Callable[[int], nn.Module] | None = SinusoidPositions,
+        inside: HeadPositions | None = None,
+        between: HeadPositions | None = None,
         shared: bool = False,
     ):
         super().__init__()
-        check_choice("positions", positions, POSITIONS)
         if shared and source_vocabulary != target_vocabulary:
             raise ValueError(f"shared is True, for {source_vocabulary} source and {target_vocabulary} target "
                              "words: one matrix needs one vocabulary")
-        rotary, inner = positions.startswith("rotary"), inner or 4 * width
+        inner = inner or 4 * width
         self.target_embedding = nn.Embedding(target_vocabulary, width)
         self.source_embedding = self.target_embedding if shared else nn.Embedding(source_vocabulary, width)
         for embedding in (self.target_embedding, self.source_embedding):
             nn.init.normal_(embedding.weight, std=width**-0.5)  # times sqrt(d), each number has variance 1
-        self.positions = {
-            "sinusoid": lambda: SinusoidPositions(width), "learned": lambda: LearnedPositions(width, longest)
-        }.get(positions, lambda: None)()
+        self.positions = None if positions is None else positions(width)
         self.dropout = nn.Dropout(dropout)
-        self.encoder = Encoder(layers, width, heads, inner, dropout=dropout, norm=norm, rotary=rotary)
+        self.encoder = Encoder(layers, width, heads, inner, dropout=dropout, norm=norm, positions=inside)
         self.decoder = nn.ModuleList(
-            DecoderLayer(width, heads, inner, dropout=dropout, norm=norm, rotary=rotary,
-                         rotary_between=positions == "rotary")
+            DecoderLayer(width, heads, inner, dropout=dropout, norm=norm, positions=inside, between=between)
             for _ in range(layers)
         )
         self.decoder_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+
+    @property
+    def longest_source(self) -> int | None:
+        """How many places there are, if they are learned: the most that a sentence can have."""
+        return getattr(self.positions, "longest", None)
+
+    longest_target = longest_source  # both take their places from one table
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, "batch"]
@@ -309,12 +313,13 @@ class Transformer(nn.Module):
             ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
         memory, _ = self._encode(source, lengths, need_weights=False)
+        if values_can_be_read(lengths) and bool((lengths == source.shape[1]).all()):
+            memory = memory._replace(mask=None)  # nothing is hidden, and no step need ask again
         return memory, _nothing_yet(memory)
 
     def step(self, token: Int[Tensor, "batch"], state: TargetCache, memory: SourceMemory) -> Step:
         """Score the next word: one new query a layer, which reads the cache of all words before it."""
-        logits, caches, _, between = self._decode(token[:, None], state, memory, need_weights=False)
-        state = TargetCache(*(torch.stack(part, dim=1) for part in zip(*caches, strict=True)))
+        logits, state, _, between = self._decode(token[:, None], state, memory, need_weights=False)
         return Step(logits.squeeze(1), state, between[-1].mean(1).squeeze(1))
 
     def forward(
@@ -324,9 +329,9 @@ class Transformer(nn.Module):
         target: Int[Tensor, "batch target"],
     ) -> Output:
         """Score every next word of a known target at once; the weights are the last layer's mean head."""
-        memory, state = self.encode(source, lengths)
+        memory, _ = self._encode(source, lengths, need_weights=False)
         check_target(target, source, self.target_embedding)
-        logits, _, _, between = self._decode(target, state, memory, need_weights=False)
+        logits, _, _, between = self._decode(target, _nothing_yet(memory), memory, need_weights=False)
         return Output(logits, between[-1].mean(1))
 
     def attention_maps(
@@ -342,31 +347,28 @@ class Transformer(nn.Module):
         return Maps(*(torch.stack(part, dim=1) for part in (inside_source, inside_target, between)))
 
     def _encode(self, source, lengths, *, need_weights: bool) -> tuple[SourceMemory, list[Tensor | None]]:
-        source, lengths = checked_source(source, lengths, self.source_embedding)
+        longest = None if self.longest_source is None else ("longest", self.longest_source)
+        source, lengths = checked_source(source, lengths, self.source_embedding, longest=longest)
         mask = padding_mask(lengths, source.shape[1], checked=True)
         states, weights = self.encoder(
             self._placed(self.source_embedding(source)), mask, need_weights=need_weights
         )
-        read = [layer.between.keys_values(states, states) for layer in self.decoder]
-        keys, values = (torch.stack(part, dim=1) for part in zip(*read, strict=True))
-        return SourceMemory(keys, values, mask), weights
+        read = tuple(layer.between.keys_values(states, states) for layer in self.decoder)
+        return SourceMemory(read, mask), weights
 
     def _decode(self, target, state: TargetCache, memory: SourceMemory, *, need_weights: bool):
         """Logits of the new positions; and of each layer the longer cache and the weights."""
-        x = self._placed(self.target_embedding(target), first=state.keys.shape[-2])
+        x = self._placed(self.target_embedding(target), first=state.layers[0].keys.shape[-2])
         caches, inside, between = [], [], []
         for i, layer in enumerate(self.decoder):
+            needed = need_weights or i + 1 == len(self.decoder)
             x, cache, own, read = layer(
-                x,
-                KeysValues(state.keys[:, i], state.values[:, i]),
-                KeysValues(memory.keys[:, i], memory.values[:, i]),
-                memory.mask,
-                need_weights=need_weights or i + 1 == len(self.decoder),
+                x, state.layers[i], memory.layers[i], memory.mask, need_weights=needed
             )
             for found, part in ((caches, cache), (inside, own), (between, read)):
                 found.append(part)
         logits = F.linear(self.decoder_norm(x), self.target_embedding.weight)
-        return logits, caches, inside, between
+        return logits, TargetCache(tuple(caches)), inside, between
 
     def _placed(self, words: Float[Tensor, "batch count width"], first: int = 0) -> Tensor:
         """sqrt(d) times the embedding, plus the position."""
@@ -377,4 +379,4 @@ class Transformer(nn.Module):
 
 
 def _nothing_yet(memory: SourceMemory) -> TargetCache:
-    return TargetCache(memory.keys[..., :0, :], memory.values[..., :0, :])
+    return TargetCache(tuple(KeysValues(*(part[..., :0, :] for part in read[:2])) for read in memory.layers))

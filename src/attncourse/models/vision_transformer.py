@@ -118,7 +118,7 @@ class VisionTransformer(nn.Module):
         self.head = nn.Identity() if classes is None else nn.Linear(width, classes)
 
     def forward(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch classes"]:
         """Score every class.
 
@@ -134,7 +134,7 @@ class VisionTransformer(nn.Module):
         return self.head(vectors.mean(1) if self.class_token is None else vectors[:, 0])
 
     def attention_maps(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch layers heads tokens tokens"]:
         """The weights of every head and layer: a row for the token that reads, a column for the one read.
 
@@ -144,7 +144,7 @@ class VisionTransformer(nn.Module):
         return torch.stack(weights, dim=1)
 
     def embed(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch tokens width"]:
         """What enters the encoder: the class token and the mapped patches, each with its position (eq. 1)."""
         rows, columns = self._checked_grid(images, interpolate)

@@ -1,39 +1,31 @@
 """Figures in one style, views to play with in any page, explorers for a live kernel."""
 
-from attncourse.viewer.attention_view import AttentionView
-from attncourse.viewer.decoding_view import DecodingStep, DecodingView
-from attncourse.viewer.detection_plot import BoxedPanel, draw_boxes, query_boxes
-from attncourse.viewer.detection_view import DetectionView, pixel_boxes
-from attncourse.viewer.document_view import DocumentView
-from attncourse.viewer.explorer import (
-    detection_explorer,
-    document_explorer,
-    patch_explorer,
-    pretrained_explorer,
-    scene_explorer,
-    score_explorer,
-    transformer_explorer,
-    translation_explorer,
-    window_explorer,
-)
-from attncourse.viewer.heads_view import HeadMaps, HeadsView
-from attncourse.viewer.image_plot import image_heatmaps
-from attncourse.viewer.image_view import ImageAttentionView
-from attncourse.viewer.patch_plot import distance_by_layer, position_maps
-from attncourse.viewer.patch_view import PatchView
-from attncourse.viewer.plots import (
-    by_length,
-    curves,
-    heatmap,
-    position_similarity,
-    position_table,
-    show,
-    show_beside,
-)
+from attncourse.viewer.plots.curves import by_length, curves
+from attncourse.viewer.plots.detection import BoxedPanel, draw_boxes, query_boxes
+from attncourse.viewer.plots.figure import show, show_beside
+from attncourse.viewer.plots.heatmap import heatmap
+from attncourse.viewer.plots.image import image_heatmaps
+from attncourse.viewer.plots.patch import distance_by_layer, position_maps
+from attncourse.viewer.plots.positions import position_similarity, position_table
 from attncourse.viewer.source import show_source
 from attncourse.viewer.style import MECHANISMS, figure_style
-from attncourse.viewer.weigh_view import WeighView
-from attncourse.viewer.window_view import WindowView
+from attncourse.viewer.views.attention.explorer import translation_explorer
+from attncourse.viewer.views.attention.view import AttentionView
+from attncourse.viewer.views.decoding.view import DecodingStep, DecodingView
+from attncourse.viewer.views.detection.explorer import detection_explorer
+from attncourse.viewer.views.detection.view import DetectionView, pixel_boxes
+from attncourse.viewer.views.document.explorer import document_explorer
+from attncourse.viewer.views.document.view import DocumentView
+from attncourse.viewer.views.heads.explorer import pretrained_explorer, transformer_explorer
+from attncourse.viewer.views.heads.view import HeadMaps, HeadsView
+from attncourse.viewer.views.image.explorer import scene_explorer
+from attncourse.viewer.views.image.view import ImageAttentionView
+from attncourse.viewer.views.patch.explorer import patch_explorer
+from attncourse.viewer.views.patch.view import PatchView
+from attncourse.viewer.views.weigh.explorer import score_explorer
+from attncourse.viewer.views.weigh.view import WeighView
+from attncourse.viewer.views.window.explorer import window_explorer
+from attncourse.viewer.views.window.view import WindowView
 
 __all__ = [
     "MECHANISMS",

@@ -56,6 +56,9 @@ WEIGHTS = LinearSegmentedColormap.from_list(
     "attention weights", ["#ffffff", "#cfe3f1", "#7fb6d9", "#2a7fb5", "#0b4a75", "#06263d"]
 )
 
+# The same in 33 steps, for the scripts of the views.
+SHADES = tuple(to_hex(WEIGHTS(i / 32)) for i in range(33))
+
 INK = "#262626"
 
 # Tried in this order for what the Latin font lacks; only fonts that are installed are named to matplotlib.

@@ -1,6 +1,7 @@
 """What every figure of attention weights asks of them before it draws."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -74,6 +75,24 @@ def checked_weights(weights, queries: list[str], keys: list[str], *, partial: bo
             f"{totals[head, query].item():.4g}; {advice}"
         )
     return weights
+
+
+def checked_layers(name: str, weights: Tensor, queries: list[str], keys: list[str]) -> Tensor:
+    """Weights (layers, heads, queries, keys) as float64; every row sums to 1, or to 0."""
+    layers = []
+    for number, layer in enumerate(weights):
+        with naming(f"{name}, layer {number}"):
+            layers.append(checked_weights(layer, queries, keys))
+    return torch.stack(layers)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """A ValueError from within begins with the name of the argument that it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _place(matrix: Tensor, head: int, token: str, query: int) -> str:

@@ -1,0 +1,1 @@
+"""Figures of numbers: curves, maps, images with what was found in them."""

@@ -1,0 +1,1 @@
+"""What each query of a detector found, and where it looked."""

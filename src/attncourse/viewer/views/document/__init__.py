@@ -1,0 +1,1 @@
+"""Which sentences of a document count, and which of their words."""

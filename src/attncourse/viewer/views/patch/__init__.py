@@ -1,0 +1,1 @@
+"""What each patch of an image attends to."""

@@ -1,0 +1,1 @@
+"""Score, normalise, weigh: one query over keys in the plane."""
