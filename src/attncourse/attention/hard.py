@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attncourse.attention.equation import Score, check_vectors, masked_softmax
 from attncourse.attention.precision import at_least_float32, precise_matmul
@@ -98,7 +97,7 @@ def one_hot(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]
     """1 at the largest of each row (the first, of equals) and 0 elsewhere; a row of zeros stays one."""
     if not alpha.shape[-1]:
         return alpha  # no keys, no choice
-    largest = F.one_hot(alpha.argmax(-1), alpha.shape[-1]).to(alpha.dtype)
+    largest = torch.zeros_like(alpha).scatter(-1, alpha.argmax(-1, keepdim=True), 1.0)
     return largest.masked_fill((alpha == 0).all(-1, keepdim=True), 0.0)
 
 

@@ -165,7 +165,7 @@ def _inside(positions: Tensor, key: Tensor) -> Int[Tensor, "batch queries window
 
 def _gather(vectors: Tensor, positions: Tensor) -> Float[Tensor, "batch queries window width"]:
     """The vectors of each window: the only place where the keys are read, 2 D + 1 of them a query."""
-    rows = torch.arange(len(vectors), device=vectors.device)[:, None, None]
+    rows = torch.arange(vectors.shape[0], device=vectors.device)[:, None, None]
     return vectors[rows, _inside(positions, vectors)]
 
 
@@ -191,10 +191,10 @@ def _check_shapes(query, key, value, lengths) -> None:
         if tensor.dim() != 3:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: give (batch, positions, width)")
     check_vectors(query, key, value)
-    if not len(query) == len(key) == len(value):
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
         raise ValueError(f"query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
                          f"{tuple(value.shape)}: one batch size for all")
-    if len(lengths) != len(key):
+    if lengths.shape[0] != key.shape[0]:
         raise ValueError(f"lengths has {len(lengths)} entries for {len(key)} rows of keys: give one a row")
     if not key.shape[1]:
         raise ValueError("key has no positions: a batch of empty sources still needs one column, which "
