@@ -73,6 +73,9 @@ def _add_coursework(coursework: argparse.ArgumentParser) -> None:
         "--secret", type=Path, metavar="FILE", help="the seed of the hidden inputs (default: DIR/secret)"
     )
     grade.add_argument(
+        "--again", action="append", default=[], metavar="NAME", help="judge this student again"
+    )
+    grade.add_argument(
         "--limit",
         action="append",
         default=[],
@@ -183,6 +186,7 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
             secret=chosen.secret,
             limits=sandbox.limits_from(chosen.limit),
             sandboxed=not chosen.no_sandbox,
+            again=chosen.again,
         )
     except (FileNotFoundError, ValueError, sandbox.NoSandbox) as error:
         return _refuse(error)

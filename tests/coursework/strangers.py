@@ -262,12 +262,15 @@ def odd_notebooks() -> dict[str, tuple[HandedIn, bool, str]]:
         source = f"raise ValueError({'y' * 390!r})" if notebook is failing else ""
         own = {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
         notebook.cells += [{**own, "id": f"own-{number}"} for number in range(count)]
+    kinds = HandedIn().solve()
+    kinds.cells.append({"cell_type": [[]] * 500_000, "id": [[]] * 500_000, "metadata": {}, "source": ""})
     half = HandedIn().solve()
     half.cell("answer-02-4")["source"] += " \ud83d"
     long.insert("answer-02-1", "# " + "z" * 3_000_000)
     words.cell("answer-02-4")["source"] += "w" * 1_000_000
     return {
         "2500 cells": (many, False, "more than 2000 cells"),
+        "a kind of many things": (kinds, True, ""),
         "three million letters": (long, False, "2000000 letters"),
         "400 cells that fail": (failing, True, "of this kind"),
         "a million words": (words, True, ""),

@@ -300,6 +300,25 @@ def test_markup_in_names_and_errors_stays_text(place):
         assert "<script" not in page.read_text() and "<img" not in page.read_text()
 
 
+def test_one_student_is_judged_again_and_what_changed_is_logged(place, monkeypatch):
+    """A complaint is settled, and months later somebody asks what was changed, and when."""
+    judged = []
+    real = grading.judge
+    monkeypatch.setattr(
+        grading, "judge", lambda path, who, *rest, **how: judged.append(who) or real(path, who, *rest, **how)
+    )
+    again(place, again=["bob"])
+    assert judged == ["bob"] and not (place / "out" / "changes.csv").exists()
+    fill_in(place, "2.5")
+    again(place)
+    with (place / "out" / "changes.csv").open(encoding="utf-8-sig", newline="") as file:
+        [change] = csv.DictReader(file)
+    expected = {"student": "ada", "problem set": NAME, "question": "02.4", "before": "", "after": "2.5"}
+    assert change.items() >= expected.items() and change["time"]
+    with pytest.raises(ValueError, match="nobody in .* is called eve"):
+        again(place, again=["eve"])
+
+
 def test_limits_are_options():
     """A set that trains for half a minute is graded without an edit of the package."""
     limits = sandbox.limits_from(["cell_seconds=60.5", "memory=3000", "files=20"])

@@ -174,9 +174,11 @@ def test_the_lecturer_s_environment_is_not_needed_without_walls_either(notebook,
 
 
 def test_control_groups_are_given_back(notebook):
-    """Thousands of them are left otherwise, term after term."""
+    """Thousands of them are left otherwise, term after term; also where nothing could be started."""
     with Session(notebook, Limits()) as session:
         session.ask("read", 20)
+    with pytest.raises(ValueError, match="larger than 0 MB"):
+        Session(notebook, Limits(notebook=1))
     groups = [folder for base in bounds._bases() for folder in base.glob(f"attncourse-{os.getpid()}-*")]
     assert not groups
 

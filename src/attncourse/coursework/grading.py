@@ -6,6 +6,7 @@ What is written to the folder OUT:
     feedback/STUDENT/    SET.html and SET.json, for the student; not_graded.html where no notebook can be read
     by_hand.csv          the answers that a person grades: fill in `points`, grade again, and they are added
     by_hand.html         those answers beside rubric and model answer
+    changes.csv          every number of points that another run changed, with the time
     class.html           which question was right how often, and what was wrong
     reports/, secret     what has been judged, and the seed of the hidden inputs: not for students
 """
@@ -17,9 +18,10 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from threading import Lock, get_ident
 
@@ -67,6 +69,7 @@ def grade(
     secret: Path | None = None,
     limits: Limits | None = None,
     sandboxed: bool = True,
+    again: Collection[str] = (),
 ) -> list[Graded]:
     """Grade every submission of a folder and write grades and feedback.
 
@@ -78,6 +81,7 @@ def grade(
         secret: a file with the seed of the hidden inputs, made at random if missing; OUT/secret if None.
         limits: what a submission may take.
         sandboxed: whether each submission is shut in; False only by the lecturer's own decision.
+        again: students who are judged again, though nothing of theirs has changed.
 
     Raises:
         FileNotFoundError, ValueError: there is nothing to grade, or no way to; the message says what.
@@ -85,6 +89,9 @@ def grade(
     """
     limits = limits or Limits()
     handed_in, (sets, broken) = find_submissions(submissions), _read_sets(source)
+    unknown = set(again) - {one.student for one in handed_in}
+    if unknown:
+        raise ValueError(f"nobody in {submissions} is called {', '.join(sorted(unknown))}")
     secret = secret or out / "secret"
     if sandboxed:
         require_sandbox(submissions, out, source, secret)
@@ -93,7 +100,7 @@ def grade(
         _private(folder)
     grader = _Grader(out / "reports", source, sets, broken, _secret(secret), limits, sandboxed)
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(grader.grade, one) for one in handed_in]
+        waiting = [pool.submit(grader.grade, one, one.student in again) for one in handed_in]
         try:
             done = tqdm(as_completed(waiting), total=len(waiting), desc="graded", unit="submission")
             graded = sorted((future.result() for future in done), key=lambda one: one.student)
@@ -184,13 +191,13 @@ class _Grader:
                 raise UnsoundExam(self._unsound[name])
             return self._exams[name]
 
-    def grade(self, handed_in: HandedIn) -> Graded:
-        """Everything of one student's: read, judged, and kept in a report."""
+    def grade(self, handed_in: HandedIn, again: bool) -> Graded:
+        """Everything of one student's: read, judged unless it was before, and kept in a report."""
         graded = Graded(handed_in.student, {}, list(handed_in.remarks))
         before, now = {}, {}
         stored = self.reports / f"{graded.folder}.json"
         with costing_nobody_else(graded.remarks, "the earlier report"):
-            before = _load(stored)
+            before = {} if again else _load(stored)
         for path in handed_in.notebooks[: self.limits.notebooks]:
             with costing_nobody_else(graded.remarks, readable_name(path.name)):
                 key = self._key(path)
@@ -299,7 +306,32 @@ def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> 
         remarks = "; ".join([*one.remarks, *report.remarks])
         rows.append([one.student, _number(report.earned), report.points, *points, waiting, remarks])
     heading = ["student", "points", "of", *numbers, "still to grade by hand", "remarks"]
-    _write_csv(path, heading, [map(_cell, row) for row in rows])
+    rows = [[_cell(field) for field in row] for row in rows]
+    _write_changes(path, [dict(zip(heading, map(no_formula, row), strict=True)) for row in rows], numbers)
+    _write_csv(path, heading, rows)
+
+
+def _write_changes(path: Path, rows: list[dict[str, str]], numbers: list[str]) -> None:
+    """Add to the log which points differ from those in the table that is about to be replaced."""
+    log, time = path.with_name("changes.csv"), datetime.now().astimezone().isoformat(timespec="seconds")
+    before = {row.get("student"): row for row in _rows(path)}
+    changes = [
+        [row["student"], path.stem.removeprefix("grades_"), number, old[number], row[number], time]
+        for row in rows
+        if (old := before.get(row["student"]))
+        for number in numbers
+        if old.get(number, row[number]) != row[number]
+    ]
+    if changes:
+        heading = ["student", "problem set", "question", "before", "after", "time"]
+        _write_csv(log, heading, [*(row.values() for row in _rows(log)), *changes])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+        return list(csv.DictReader(file))
 
 
 def _number(points: float | None) -> str:

@@ -165,8 +165,8 @@ class Session:
     def __init__(self, notebook: Path | None, limits: Limits, *, sandboxed: bool = True):
         self.limits, self.sandboxed = limits, sandboxed
         self._walls = self._folder = None
-        self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
         file = -1 if notebook is None else opened(notebook, limits.notebook)
+        self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
         try:
             self._process = self._started(file)
         except BaseException:
