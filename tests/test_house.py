@@ -22,18 +22,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Each part may import itself and what stands here for it.
 BELOW = {
+    "devices": set(),
     "attention": set(),
     "atlas": {"attention"},
-    "boxes": set(),
-    "data": {"boxes"},
+    "boxes": {"devices"},
+    "data": {"boxes", "devices"},
     "viewer": {"attention", "boxes"},
     "claims": set(),
     "notebooks": set(),
     "models": {"attention", "boxes"},
-    "training": {"attention", "models", "data"},
+    "training": {"attention", "models", "data", "devices"},
     "decoding": {"attention", "models", "data"},
     "metrics": {"attention", "boxes", "models", "data"},
-    "experiments": {"attention", "boxes", "models", "data", "training", "decoding", "metrics"},
+    "experiments": {"attention", "boxes", "models", "data", "devices", "training", "decoding", "metrics"},
     "coursework": {"attention", "models", "data", "training", "decoding", "metrics", "claims", "notebooks"},
 }
 AT_THE_TOP = {"cli", "__init__"}

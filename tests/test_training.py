@@ -18,11 +18,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from attncourse.data.pairs import Batches, Pair, collate
+from attncourse.data.pairs import Pair, collate, pair_batches
 from attncourse.data.vocabulary import END, PAD, START, Vocabulary
 from attncourse.decoding import greedy
+from attncourse.devices import on_device
 from attncourse.models import RNNSearch
-from attncourse.training import History, _digest, _moved, pick_device, token_loss, train, warm_up_rate
+from attncourse.training import History, _digest, pick_device, token_loss, train, warm_up_rate
 
 LETTERS = Vocabulary(list("abcdef"))
 WORDS = """abc fed cab dab bead face deaf fade cafe abed decaf faced bed fab ace ebb add"""
@@ -268,7 +269,7 @@ def test_every_tensor_of_a_batch_is_moved_and_its_form_kept(monkeypatch):
 
     x = [torch.tensor(float(i)) for i in range(4)]
     batch = Row(x[0], {"a": [x[1], (x[2], None)], "b": {"c": x[3]}, "d": "text"})
-    assert _moved(batch, torch.device("cpu")) == batch and type(_moved(batch, "cpu")) is Row
+    assert on_device(batch, torch.device("cpu")) == batch and type(on_device(batch, "cpu")) is Row
     assert [tensor for tensor, _ in moved[:4]] == x
 
 
@@ -404,7 +405,7 @@ def test_how_often_we_evaluate_does_not_change_the_training():
 def test_the_order_of_the_batches_is_fixed_by_their_seed():
     """Twice the same two epochs, the second in another order than the first."""
     def order(seed):
-        batches = Batches(COPIES, LETTERS, LETTERS, size=4, seed=seed)
+        batches = pair_batches(COPIES, LETTERS, LETTERS, size=4, seed=seed)
         return [batches[step].source.tolist() for step in range(2 * len(batches))]
 
     first, again = order(0), order(0)
@@ -845,8 +846,8 @@ def test_a_device_that_is_not_there_is_named(monkeypatch):
 def test_training_on_a_gpu_uses_mixed_precision_and_learns():
     """With a scaled loss, the gradients are unscaled before they are clipped."""
     model = RNNSearch(len(LETTERS), len(LETTERS), embedding=16, hidden=32)
-    history = train(model, token_loss, Batches(COPIES, LETTERS, LETTERS, size=16), steps=60, device="cuda",
-                    learning_rate=1e-2, progress=False)
+    batches = pair_batches(COPIES, LETTERS, LETTERS, size=16)
+    history = train(model, token_loss, batches, steps=60, device="cuda", learning_rate=1e-2, progress=False)
     assert history.loss[-1] < 0.5 * history.loss[0]
 
 
@@ -922,7 +923,7 @@ def test_a_small_translator_learns_to_copy():
     """Everything together: data, model, loss, loop, decoding."""
     torch.manual_seed(0)
     model = RNNSearch(len(LETTERS), len(LETTERS), embedding=12, hidden=24)
-    batches = Batches(COPIES, LETTERS, LETTERS, size=17)
+    batches = pair_batches(COPIES, LETTERS, LETTERS, size=17)
     history = quietly(model, token_loss, batches, steps=120, learning_rate=2e-2)
     assert isinstance(history, History)
     first, last = history.loss[0], history.loss[-1]

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attncourse.devices import to_device
+
 
 class Objects(NamedTuple):
     """What one image shows: a label and a box, (cx, cy, w, h), for each object; there may be none.
@@ -20,9 +22,7 @@ class Objects(NamedTuple):
     labels: Int[Tensor, "objects"]
     boxes: Float[Tensor, "objects 4"]
 
-    def to(self, device: torch.device | str) -> "Objects":
-        """The same objects on another device."""
-        return Objects(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 class Detections(NamedTuple):

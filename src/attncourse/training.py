@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from attncourse.data.vocabulary import PAD
+from attncourse.devices import on_device
 
 
 @dataclass
@@ -164,7 +165,7 @@ def train(
                    disable=not (progress and _is_watched()))
         for step, batch in zip(bar, _each_batch(batches, first, steps), strict=True):
             model.train()
-            run.update(loss, _moved(batch, place), clip, step)
+            run.update(loss, on_device(batch, place), clip, step)
             last = step + 1 == steps
             if evaluate and (last or (step + 1) % evaluate_every == 0):
                 run.keep_best(evaluate, step + 1)
@@ -319,18 +320,6 @@ def _each_batch(batches: Sequence[Any] | Iterable[Any], first: int, steps: int) 
 def _too_few(given: int, steps: int) -> str:
     return (f"batches ends after {given}, and steps is {steps}: give a batch for each step (Batches goes on "
             "for ever), a DataLoader, which is read again, or fewer steps")
-
-
-def _moved(batch: Any, place: torch.device) -> Any:
-    """The batch on a device: what can move itself, or has parts that can; the rest, such as a text, stays."""
-    if hasattr(batch, "to"):
-        return batch.to(place)
-    if isinstance(batch, Mapping):
-        return {name: _moved(part, place) for name, part in batch.items()}
-    if isinstance(batch, tuple | list):
-        parts = [_moved(part, place) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return batch
 
 
 def _is_watched() -> bool:

@@ -103,9 +103,9 @@ def test_without_a_network_the_message_names_the_archive_its_place_and_its_md5(s
     assert f"{tmp_path / 'cifar10' / 'cifar-10-binary.tar.gz'} (MD5 {digits})" in str(caught.value)
 
 
-@pytest.mark.parametrize("dev", [-1, 10])
-def test_a_dev_set_that_leaves_nothing_is_named(small, dev):
-    with pytest.raises(ValueError, match=f"dev is {dev}.* 10 images"):
+@pytest.mark.parametrize(("dev", "words"), [(-1, "at least 0"), (10, "10 images")])
+def test_a_dev_set_that_leaves_nothing_is_named(small, dev, words):
+    with pytest.raises(ValueError, match=f"dev is {dev}: .*{words}"):
         cifar10_corpus(dev=dev)
 
 

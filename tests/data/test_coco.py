@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from attncourse.boxes import to_corners
-from attncourse.data import BoxedBatches, coco_images
+from attncourse.data import boxed_batches, coco_images
 
 # --- Annotations -------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ def test_pixels_are_squares_of_numbers_from_0_to_1(folder, grey, wide, tall):
         assert boxed.image.shape == (len(colour), 12, 12) and boxed.image.dtype == torch.float32
         expected = torch.tensor(colour)[:, None, None].float().expand(-1, 12, 12)
         torch.testing.assert_close(boxed.image, expected, rtol=0, atol=1e-6)
-    assert len(next(iter(BoxedBatches(images, size=3))).images) == 3
+    assert len(next(iter(boxed_batches(images, size=3))).images) == 3
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])

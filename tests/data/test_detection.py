@@ -10,8 +10,8 @@ import torch
 from attncourse.boxes import Objects, to_corners
 from attncourse.data import (
     BoxedBatch,
-    BoxedBatches,
     BoxedImage,
+    boxed_batches,
     boxed_scenes,
     collate_boxed,
     detection,
@@ -180,7 +180,7 @@ def test_what_is_present_is_known_without_a_place_or_number():
 
 def test_an_epoch_is_every_scene_once_and_a_step_is_repeatable():
     """Depends on seed and step alone: whoever asks for step 11 first gets the same as who asks in order."""
-    batches = BoxedBatches(CORPUS.train, size=32, seed=4)
+    batches = boxed_batches(CORPUS.train, size=32, seed=4)
     assert len(batches) == len(list(batches)) == 5 and [len(batch.images) for batch in batches].count(32) == 4
 
     def key(image):
@@ -188,7 +188,7 @@ def test_an_epoch_is_every_scene_once_and_a_step_is_repeatable():
 
     seen = sorted(key(image) for batch in batches for image in batch.images)
     assert seen == sorted(key(scene.image) for scene in CORPUS.train)
-    again, other = BoxedBatches(CORPUS.train, size=32, seed=4), BoxedBatches(CORPUS.train, size=32, seed=5)
+    again, other = boxed_batches(CORPUS.train, size=32, seed=4), boxed_batches(CORPUS.train, size=32, seed=5)
     assert torch.equal(again[11].images, batches[11].images)
     assert torch.equal(again[0].images, batches[0].images)
     assert not torch.equal(batches[0].images[:16], batches[5].images[:16]), "is an epoch shuffled anew?"
@@ -197,7 +197,7 @@ def test_an_epoch_is_every_scene_once_and_a_step_is_repeatable():
 
 def test_the_batches_keep_images_and_objects_together():
     number = {id(scene.objects): i for i, scene in enumerate(CORPUS.train)}
-    for batch in BoxedBatches(CORPUS.train, size=32):
+    for batch in boxed_batches(CORPUS.train, size=32):
         for image, objects in zip(batch.images, batch.objects, strict=True):
             assert torch.equal(image, CORPUS.train[number[id(objects)]].image)
 
@@ -210,9 +210,9 @@ def test_the_batches_keep_images_and_objects_together():
     (lambda: boxed_scenes(1, dev=-1), "dev is -1"),
     (lambda: boxed_scenes(1, test=-2), "test is -2"),
     (lambda: collate_boxed([]), "images is empty"),
-    (lambda: BoxedBatches([]), "images is empty"),
-    (lambda: BoxedBatches(CORPUS.dev, size=0), "size must be 1"),
-    (lambda: BoxedBatches(CORPUS.dev, seed=-1), "seed must be 0"),
+    (lambda: boxed_batches([]), "images is empty"),
+    (lambda: boxed_batches(CORPUS.dev, size=0), "size is 0"),
+    (lambda: boxed_batches(CORPUS.dev, seed=-1), "seed is -1"),
     (lambda: collate_boxed([CORPUS.dev[0], BoxedImage(torch.zeros(1, 8, 9), CORPUS.dev[0].objects)]),
      r"sizes \(1, 8, 9\) and \(1, 48, 48\): a batch needs one size"),
 ])

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from attncourse.data import DocumentBatches, Vocabulary, collate_documents, documents_corpus
+from attncourse.data import Vocabulary, collate_documents, document_batches, documents_corpus
 from attncourse.data.documents import CLASSES, FILMS, JUDGEMENTS, OTHERS, Document, held_out_pairs
 from attncourse.data.vocabulary import PAD, UNKNOWN
 
@@ -126,7 +126,7 @@ def test_a_batch_by_hand():
 
 
 def test_an_epoch_is_every_document_once_and_a_step_is_repeatable():
-    batches = DocumentBatches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
+    batches = document_batches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
     assert len(batches) == 10
     seen = Counter()
     for batch in batches:
@@ -134,14 +134,14 @@ def test_an_epoch_is_every_document_once_and_a_step_is_repeatable():
             text = tuple(tuple(CORPUS.vocabulary.decode(ids[i, : lengths[i]])) for i in range(count))
             seen[text] += 1
     assert seen == Counter(document.sentences for document in CORPUS.train)
-    again = DocumentBatches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
+    again = document_batches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
     assert torch.equal(batches[13].documents, again[13].documents)
     assert not torch.equal(batches[0].labels, batches[10].labels), "the second epoch has the first's order"
 
 
 def test_documents_of_similar_length_share_a_batch():
     """Else most of a batch is padding."""
-    batches = DocumentBatches(CORPUS.train, CORPUS.vocabulary, size=32)
+    batches = document_batches(CORPUS.train, CORPUS.vocabulary, size=32)
     spans = [int(batch.sentences.max() - batch.sentences.min()) for batch in batches]
     assert sum(spans) / len(spans) < 1.5
 
@@ -152,8 +152,8 @@ def test_documents_of_similar_length_share_a_batch():
         (lambda: documents_corpus(0), "train is 0"),
         (lambda: documents_corpus(5, test=-1), "test is -1"),
         (lambda: collate_documents([], WORDS), "documents is empty"),
-        (lambda: DocumentBatches([], WORDS), "documents is empty"),
-        (lambda: DocumentBatches(SMALL, WORDS, size=0), "size must be 1"),
+        (lambda: document_batches([], WORDS), "documents is empty"),
+        (lambda: document_batches(SMALL, WORDS, size=0), "size is 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from attncourse.data.pairs import POOL, Alignment, Batch, Batches, Corpus, Pair, collate
+from attncourse.data.batches import POOL
+from attncourse.data.pairs import Alignment, Batch, Corpus, Pair, collate, pair_batches
 from attncourse.data.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, Vocabulary
 
 VOCABULARY = Vocabulary("abcdefgh"[i] for i in range(8))
@@ -104,7 +105,7 @@ def test_every_tensor_is_int64_and_moves_to_a_device():
 @given(st.integers(1, 80), st.integers(1, 9), st.integers(0, 2**40))
 def test_an_epoch_is_every_pair_once(count, size, seed):
     pairs = made(count, longest=4)
-    batches = Batches(pairs, VOCABULARY, VOCABULARY, size=size, seed=seed)
+    batches = pair_batches(pairs, VOCABULARY, VOCABULARY, size=size, seed=seed)
     expected = sorted(rows(collate(pairs, VOCABULARY, VOCABULARY)))
     assert len(batches) == -(-count // size)
     for epoch in range(2):
@@ -117,7 +118,7 @@ def test_an_epoch_is_every_pair_once(count, size, seed):
 def test_a_batch_depends_on_seed_and_step_alone():
     """A run that resumes needs it: step 57 is the same whether asked first, last or twice."""
     pairs = made(200)
-    forwards, jumping = (Batches(pairs, VOCABULARY, VOCABULARY, size=8, seed=3) for _ in range(2))
+    forwards, jumping = (pair_batches(pairs, VOCABULARY, VOCABULARY, size=8, seed=3) for _ in range(2))
     wanted = [rows(forwards[step]) for step in range(100)]
     for step in (57, 3, 99, 57, 0):
         torch.manual_seed(step)
@@ -127,8 +128,8 @@ def test_a_batch_depends_on_seed_and_step_alone():
 
 def test_epochs_and_seeds_differ():
     """The same order in every epoch is a shuffle that was seeded too often."""
-    batches = Batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=0)
-    other = Batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=1)
+    batches = pair_batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=0)
+    other = pair_batches(made(200), VOCABULARY, VOCABULARY, size=8, seed=1)
     first, second = ([rows(batches[i + start]) for i in range(25)] for start in (0, 25))
     assert first != second
     contents = [{frozenset(batch) for batch in epoch} for epoch in (first, second)]
@@ -139,20 +140,20 @@ def test_epochs_and_seeds_differ():
 def test_drawing_batches_disturbs_no_random_numbers():
     """Else a dropout mask depends on how often the dev set was read."""
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    batches = Batches(made(100), VOCABULARY, VOCABULARY)
+    batches = pair_batches(made(100), VOCABULARY, VOCABULARY)
     list(batches)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
 
 
 def test_iterating_is_one_epoch():
-    batches = Batches(made(20), VOCABULARY, VOCABULARY, size=8)
+    batches = pair_batches(made(20), VOCABULARY, VOCABULARY, size=8)
     assert [rows(batch) for batch in batches] == [rows(batches[step]) for step in range(3)]
 
 
 def test_similar_lengths_share_a_batch():
     """Grouping is what keeps padding small: without it a third of these tensors is padding."""
-    batches = Batches(made(3000), VOCABULARY, VOCABULARY, size=32)
+    batches = pair_batches(made(3000), VOCABULARY, VOCABULARY, size=32)
     padding = np.mean([(batch.source == PAD).float().mean().item() for batch in batches])
     assert padding < 0.03
     lengths = [batch.source_lengths.float().mean().item() for batch in batches]
@@ -162,7 +163,7 @@ def test_similar_lengths_share_a_batch():
 def test_lengths_are_grouped_in_pools_only():
     """Sorting everything would put the same pairs together in every epoch."""
     size, count = 2, 2 * POOL * 4
-    batches = Batches(made(count), VOCABULARY, VOCABULARY, size=size)
+    batches = pair_batches(made(count), VOCABULARY, VOCABULARY, size=size)
     together = [
         {frozenset(rows(batches[epoch * len(batches) + i])) for i in range(len(batches))} for epoch in (0, 1)
     ]
@@ -174,7 +175,7 @@ def test_everything_works_in_workers_that_are_spawned(through):
     """Windows and macOS start workers afresh, and all they get was pickled."""
     pairs = made(20)
     if through == "batches":
-        data = Batches(pairs, VOCABULARY, VOCABULARY, size=8)
+        data = pair_batches(pairs, VOCABULARY, VOCABULARY, size=8)
         loader = DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context="spawn")
         assert [rows(batch) for batch in loader] == [rows(batch) for batch in data]
     else:
@@ -189,7 +190,7 @@ def test_everything_survives_pickling():
     link = frozenset({(0, 0)})
     pair = Pair(("a",), ("b",), Alignment(link, link), (("b",), ("c",)))
     corpus = Corpus("small", [pair], [], [], VOCABULARY, VOCABULARY)
-    batches = Batches([pair], VOCABULARY, VOCABULARY)
+    batches = pair_batches([pair], VOCABULARY, VOCABULARY)
     assert pickle.loads(pickle.dumps(corpus)) == corpus
     assert rows(pickle.loads(pickle.dumps(batches))[5]) == rows(batches[5])
     assert rows(pickle.loads(pickle.dumps(batches[0]))) == rows(batches[0])
@@ -226,10 +227,10 @@ def test_bad_batches_are_named():
     with pytest.raises(ValueError, match="pairs is empty"):
         collate([], VOCABULARY, VOCABULARY)
     with pytest.raises(ValueError, match="pairs is empty"):
-        Batches([], VOCABULARY, VOCABULARY)
-    with pytest.raises(ValueError, match="size must be 1 or more, not 0"):
-        Batches(pairs, VOCABULARY, VOCABULARY, size=0)
-    with pytest.raises(ValueError, match="seed must be 0 or more, not -1"):
-        Batches(pairs, VOCABULARY, VOCABULARY, seed=-1)
-    with pytest.raises(IndexError, match="step must be 0 or more, not -1"):
-        Batches(pairs, VOCABULARY, VOCABULARY)[-1]
+        pair_batches([], VOCABULARY, VOCABULARY)
+    with pytest.raises(ValueError, match="size is 0: it must be at least 1"):
+        pair_batches(pairs, VOCABULARY, VOCABULARY, size=0)
+    with pytest.raises(ValueError, match="seed is -1: it must be at least 0"):
+        pair_batches(pairs, VOCABULARY, VOCABULARY, seed=-1)
+    with pytest.raises(IndexError, match="step is -1: it must be 0 or more"):
+        pair_batches(pairs, VOCABULARY, VOCABULARY)[-1]

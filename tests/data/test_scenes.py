@@ -13,11 +13,11 @@ from attncourse.data.scenes import (
     PLACES,
     SIZE,
     Box,
-    SceneBatches,
     compose,
     describe,
     digit_splits,
     handwritten_digits,
+    scene_batches,
 )
 from attncourse.data.vocabulary import END, PAD, START, UNKNOWN
 
@@ -166,12 +166,12 @@ def test_the_vocabulary_knows_every_caption_however_small_the_corpus():
 
 
 def test_an_epoch_is_every_scene_once_and_a_step_is_repeatable():
-    batches = SceneBatches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
+    batches = scene_batches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
     assert len(batches) == 7
     sums = torch.cat([batch.images.flatten(1).sum(1) for batch in batches]).sort().values
     expected = torch.stack([scene.image for scene in CORPUS.train]).flatten(1).sum(1).sort().values
     torch.testing.assert_close(sums, expected)
-    again = SceneBatches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
+    again = scene_batches(CORPUS.train, CORPUS.vocabulary, size=32, seed=4)
     assert torch.equal(batches[11].images, again[11].images)
     assert not torch.equal(batches[0].target_in[:4, :5], batches[7].target_in[:4, :5])
 
@@ -184,8 +184,8 @@ def test_an_epoch_is_every_scene_once_and_a_step_is_repeatable():
         (lambda: make_scenes(1, [0], 0, most=10), "most is 10.* 1 to 9"),
         (lambda: scene_corpus(0), "train is 0"),
         (lambda: scene_corpus(1, dev=-1), "dev is -1"),
-        (lambda: SceneBatches([], CORPUS.vocabulary), "scenes is empty"),
-        (lambda: SceneBatches(CORPUS.dev, CORPUS.vocabulary, size=0), "size must be 1"),
+        (lambda: scene_batches([], CORPUS.vocabulary), "scenes is empty"),
+        (lambda: scene_batches(CORPUS.dev, CORPUS.vocabulary, size=0), "size is 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -206,7 +206,7 @@ def test_bad_input_is_named():
         Vocabulary("cat")
     with pytest.raises(TypeError, match="each of sentences"):
         Vocabulary.from_sentences(["a cat"])
-    with pytest.raises(ValueError, match="min_count must be 1 or more, not 0"):
+    with pytest.raises(ValueError, match="min_count is 0: it must be at least 1"):
         Vocabulary.from_sentences([["a"]], min_count=0)
     for wrong in (5, -1):
         with pytest.raises(ValueError, match=f"ids contains {wrong}: this vocabulary has ids 0 to 4"):

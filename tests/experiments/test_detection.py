@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 import torch
 
-from attncourse.data import BoxedBatches, boxed_scenes
+from attncourse.data import boxed_batches, boxed_scenes
 from attncourse.experiments import detection
 from attncourse.experiments.detection import WeighedBatches, detector, fit_detector, label_backbone
 from attncourse.training import train
@@ -15,7 +15,7 @@ CORPUS = boxed_scenes(6, dev=2, test=2)
 
 def test_a_step_brings_its_own_weight_however_often_it_is_asked():
     """Counted by the loss, the weight would depend on how often the loss was called before."""
-    batches = WeighedBatches(BoxedBatches(CORPUS.train, 2, 0), (0.1, 1.0), falls_at=2.5)
+    batches = WeighedBatches(boxed_batches(CORPUS.train, 2, 0), (0.1, 1.0), falls_at=2.5)
     assert [batches[step].no_object for step in (3, 0, 3, 2, 1)] == [1.0, 0.1, 1.0, 0.1, 0.1]
     assert torch.equal(batches[4].to("cpu").scenes.images, batches[4].scenes.images)
 

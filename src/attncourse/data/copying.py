@@ -5,6 +5,7 @@ Nothing can be guessed from context, so what comes out right is what was remembe
 
 import random
 
+from attncourse.data.corpora import check_counts
 from attncourse.data.pairs import Corpus, Pair
 from attncourse.data.vocabulary import Vocabulary
 
@@ -26,8 +27,8 @@ def copying_corpus(
     """
     if not 2 <= symbols <= 26:
         raise ValueError(f"symbols is {symbols}: it must be from 2 to 26")
-    if longest < 1 or train < 1 or test < 1:
-        raise ValueError(f"longest = {longest}, train = {train}, test = {test}: each must be at least 1")
+    check_counts(1, longest=longest, train=train, test=test)
+    check_counts(0, seed=seed)
     alphabet = [chr(ord("a") + i) for i in range(symbols)]
     draw = random.Random(seed)
 

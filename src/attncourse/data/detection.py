@@ -5,7 +5,7 @@ enlarged, and its box goes around its ink, so that boxes differ in size and shap
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attncourse.boxes import Objects, from_corners
-from attncourse.data.pairs import Epochs
-from attncourse.data.scenes import check_counts, digit_splits, handwritten_digits
+from attncourse.data.batches import Batches
+from attncourse.data.corpora import ThreeParts, check_counts, check_some
+from attncourse.data.scenes import digit_splits, handwritten_digits
+from attncourse.devices import to_device
 
 SIDE = 48  # pixels of a scene's side
 SMALLEST, LARGEST = 8, 16  # pixels of an enlarged digit's side
@@ -53,13 +55,11 @@ class BoxedBatch(NamedTuple):
             present[row, shown.labels] = 1.0
         return present
 
-    def to(self, device: torch.device | str) -> "BoxedBatch":
-        """The same batch on another device."""
-        return BoxedBatch(self.images.to(device), tuple(shown.to(device) for shown in self.objects))
+    to = to_device
 
 
 @dataclass(frozen=True, repr=False)
-class BoxedCorpus:
+class BoxedCorpus(ThreeParts):
     """Images to learn from, to choose settings by, and to report on, and the names of the labels."""
 
     train: Sequence[BoxedImage]
@@ -67,35 +67,8 @@ class BoxedCorpus:
     test: Sequence[BoxedImage]
     names: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        images = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "dev", "test"))
-        return f"BoxedCorpus: {images} images; {len(self.names)} classes"
-
-
-class BoxedBatches:
-    """The batches of a training run; they depend on the seed and the step alone.
-
-    Args:
-        images: at least one, all of one size.
-        size: images in a batch.
-        seed: a non-negative integer.
-    """
-
-    def __init__(self, images: Sequence[BoxedImage], size: int = 32, seed: int = 0):
-        if not len(images):
-            raise ValueError("images is empty: batches need at least one image")
-        self.images = images
-        self._epochs = Epochs([[0] * len(images)], size, seed)
-
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return len(self._epochs)
-
-    def __getitem__(self, step: int) -> BoxedBatch:
-        return collate_boxed([self.images[row] for row in self._epochs.rows(step)])
-
-    def __iter__(self) -> Iterator[BoxedBatch]:
-        return (self[step] for step in range(len(self)))
+    def _holds(self) -> str:
+        return f"images; {len(self.names)} classes"
 
 
 def collate_boxed(images: Sequence[BoxedImage]) -> BoxedBatch:
@@ -104,13 +77,22 @@ def collate_boxed(images: Sequence[BoxedImage]) -> BoxedBatch:
     Raises:
         ValueError: no images, or images of different sizes.
     """
-    if not len(images):
-        raise ValueError("images is empty: a batch needs at least one image")
+    check_some(images=images)
     sizes = sorted({tuple(boxed.image.shape) for boxed in images})
     if len(sizes) > 1:
         raise ValueError(f"images has images of sizes {sizes[0]} and {sizes[1]}: a batch needs one size")
     pixels = torch.stack([boxed.image for boxed in images])
     return BoxedBatch(pixels, tuple(boxed.objects for boxed in images))
+
+
+def boxed_batches(images: Sequence[BoxedImage], size: int = 32, seed: int = 0) -> Batches:
+    """The batches of a training run on images with boxes, all of one size.
+
+    Raises:
+        ValueError: no images, a size below 1, or a negative seed.
+    """
+    check_some(images=images)
+    return Batches(images, collate_boxed, size, seed)
 
 
 @cache
@@ -163,7 +145,8 @@ def boxed_scenes(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     Raises:
         ValueError: a number out of range.
     """
-    check_counts(train, dev, test)
+    check_counts(1, train=train)
+    check_counts(0, dev=dev, test=test, seed=seed)
     split, parts = digit_splits(seed), {}
     for part, count in {"train": train, "dev": dev, "test": test}.items():
         draw = random.Random(f"{seed} boxed {part}")

@@ -7,7 +7,7 @@ review, and the word in it.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from attncourse.data.pairs import Epochs
+from attncourse.data.batches import Batches
+from attncourse.data.corpora import ThreeParts, check_counts, check_some
 from attncourse.data.vocabulary import PAD, Vocabulary
+from attncourse.devices import to_device
 
 CLASSES = ("negative", "neutral", "positive")
 FILMS = ("the film", "this film", "the movie", "this movie", "the picture", "this picture")
@@ -80,7 +82,7 @@ class Document:
 
 
 @dataclass(frozen=True, repr=False)
-class DocumentCorpus:
+class DocumentCorpus(ThreeParts):
     """Documents to learn from, to choose settings by, and to report on; the words and classes they have."""
 
     name: str
@@ -90,10 +92,8 @@ class DocumentCorpus:
     vocabulary: Vocabulary
     classes: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        documents = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "dev", "test"))
-        return (f"DocumentCorpus {self.name!r}: {documents} documents of {len(self.classes)} classes; "
-                f"a vocabulary of {len(self.vocabulary):,} tokens")
+    def _holds(self) -> str:
+        return f"documents of {len(self.classes)} classes; a vocabulary of {len(self.vocabulary):,} tokens"
 
 
 class DocumentBatch(NamedTuple):
@@ -104,9 +104,7 @@ class DocumentBatch(NamedTuple):
     sentences: Int64[Tensor, " batch"]
     labels: Int64[Tensor, " batch"]
 
-    def to(self, device: torch.device | str) -> "DocumentBatch":
-        """The same batch on another device."""
-        return DocumentBatch(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 def collate_documents(documents: Sequence[Document], vocabulary: Vocabulary) -> DocumentBatch:
@@ -115,43 +113,33 @@ def collate_documents(documents: Sequence[Document], vocabulary: Vocabulary) -> 
     Raises:
         ValueError: no documents.
     """
-    if not len(documents):
-        raise ValueError("documents is empty: a batch needs at least one document")
-    return _assemble([[vocabulary.encode(sentence) for sentence in d.sentences] for d in documents],
-                     [d.label for d in documents])
+    check_some(documents=documents)
+    return _assemble([_encoded(document, vocabulary) for document in documents])
 
 
-class DocumentBatches:
-    """The batches of a training run on documents; like `Batches`, they depend on the seed and step alone.
+def document_batches(
+    documents: Sequence[Document], vocabulary: Vocabulary, size: int = 32, seed: int = 0
+) -> Batches:
+    """The batches of a training run on documents, which are encoded once, here.
 
-    Args:
-        documents: at least one. They are encoded once, here.
-        vocabulary: of the words.
-        size: documents in a batch; those with about as many sentences share one.
-        seed: a non-negative integer.
+    Those with about as many sentences share a batch.
+
+    Raises:
+        ValueError: no documents, a size below 1, or a negative seed.
     """
-
-    def __init__(self, documents: Sequence[Document], vocabulary: Vocabulary, size: int = 32, seed: int = 0):
-        if not len(documents):
-            raise ValueError("documents is empty: batches need at least one document")
-        self._encoded = [[vocabulary.encode(sentence) for sentence in d.sentences] for d in documents]
-        self._labels = [d.label for d in documents]
-        longest = [max(map(len, d.sentences)) for d in documents]
-        self._epochs = Epochs([longest, [len(d.sentences) for d in documents]], size, seed)
-
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return len(self._epochs)
-
-    def __getitem__(self, step: int) -> DocumentBatch:
-        rows = self._epochs.rows(step)
-        return _assemble([self._encoded[row] for row in rows], [self._labels[row] for row in rows])
-
-    def __iter__(self) -> Iterator[DocumentBatch]:
-        return (self[step] for step in range(len(self)))
+    check_some(documents=documents)
+    encoded = [_encoded(document, vocabulary) for document in documents]
+    longest = [max(map(len, document.sentences)) for document in documents]
+    sentences = [len(document.sentences) for document in documents]
+    return Batches(encoded, _assemble, size, seed, lengths=[longest, sentences])
 
 
-def _assemble(documents: list[list[list[int]]], labels: list[int]) -> DocumentBatch:
+def _encoded(document: Document, vocabulary: Vocabulary) -> tuple[list[list[int]], int]:
+    return [vocabulary.encode(sentence) for sentence in document.sentences], document.label
+
+
+def _assemble(encoded: list[tuple[list[list[int]], int]]) -> DocumentBatch:
+    documents, labels = zip(*encoded, strict=True)
     most = max(map(len, documents))
     longest = max(len(sentence) for document in documents for sentence in document)
     complete = [document + [[]] * (most - len(document)) for document in documents]
@@ -177,11 +165,10 @@ def documents_corpus(
         seed: of all that is drawn.
 
     Raises:
-        ValueError: a part with fewer than one review.
+        ValueError: a part with fewer than one review, or a negative seed.
     """
-    for name, count in {"train": train, "dev": dev, "test": test}.items():
-        if count < 1:
-            raise ValueError(f"{name} is {count}: each part needs at least one review")
+    check_counts(1, train=train, dev=dev, test=test)
+    check_counts(0, seed=seed)
     draw, new = random.Random(seed), held_out_pairs()
     usual, held = (
         [

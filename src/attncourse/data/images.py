@@ -1,7 +1,7 @@
 """Images with one label each, their batches, and the real handwritten digits as such a collection."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,10 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
-from attncourse.data.pairs import Epochs
+from attncourse.data.batches import Batches
+from attncourse.data.corpora import ThreeParts, check_counts, check_some
 from attncourse.data.scenes import NAMES, digit_splits, handwritten_digits
+from attncourse.devices import to_device
 
 
 class LabelledImages(NamedTuple):
@@ -24,9 +26,7 @@ class LabelledImages(NamedTuple):
     images: Float[Tensor, "count channels height width"] | UInt8[Tensor, "count channels height width"]
     labels: Int64[Tensor, " count"]
 
-    def to(self, device: torch.device | str) -> "LabelledImages":
-        """The same images on another device."""
-        return LabelledImages(*(tensor.to(device) for tensor in self))
+    to = to_device
 
     def take(self, rows) -> "LabelledImages":
         """Some of the images: a slice, or a list of rows. Bytes become numbers from -1 to 1."""
@@ -37,7 +37,7 @@ class LabelledImages(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ImageCorpus:
+class ImageCorpus(ThreeParts):
     """Images to learn from, to choose settings by, and to report on, and the names of the classes."""
 
     name: str
@@ -46,15 +46,19 @@ class ImageCorpus:
     test: LabelledImages
     classes: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        images = ", ".join(f"{len(getattr(self, part).labels):,} {part}" for part in ("train", "dev", "test"))
+    @staticmethod
+    def _count(part: LabelledImages) -> int:
+        return len(part.labels)
+
+    def _holds(self) -> str:
         channels, height, width = self.train.images.shape[1:]
-        return (f"ImageCorpus {self.name!r}: {images} images of {height} x {width} pixels in {channels} "
-                f"channel(s); {len(self.classes)} classes")
+        return (f"images of {height} x {width} pixels in {channels} channel(s); {len(self.classes)} classes")
 
 
-class ImageBatches:
-    """The batches of a training run on images; like `Batches`, they depend on the seed and the step alone.
+def image_batches(
+    images: LabelledImages, size: int = 64, seed: int = 0, *, shift: int = 0, mirror: bool = False
+) -> Batches:
+    """The batches of a training run on images.
 
     Args:
         images: at least one.
@@ -65,35 +69,27 @@ class ImageBatches:
         mirror: turn left and right round in half of the images.
 
     Raises:
-        ValueError: no images, a size below 1, or a negative seed or shift.
+        ValueError: no images, images without labels, a size below 1, or a negative seed or shift.
     """
+    check_some(images=images.labels)
+    check_counts(0, shift=shift)
+    if len(images.images) != len(images.labels):
+        raise ValueError(f"images has {len(images.images)} images and {len(images.labels)} labels: it must "
+                         "have one label for each image")
+    augment = partial(_augmented, shift=shift, mirror=mirror) if shift or mirror else None
+    return Batches(range(len(images.labels)), images.take, size, seed, augment=augment)
 
-    def __init__(
-        self, images: LabelledImages, size: int = 64, seed: int = 0, *, shift: int = 0, mirror: bool = False
-    ):
-        if not len(images.labels):
-            raise ValueError("images is empty: batches need at least one image")
-        if shift < 0:
-            raise ValueError(f"shift is {shift}: it may not be negative")
-        self.images, self.seed, self.shift, self.mirror = images, seed, shift, mirror
-        self._epochs = Epochs([[0] * len(images.labels)], size, seed)
 
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return len(self._epochs)
-
-    def __getitem__(self, step: int) -> LabelledImages:
-        images, labels = self.images.take(torch.from_numpy(self._epochs.rows(step)))
-        draw = np.random.default_rng((self.seed, step, 1))  # the 1: not the numbers that shuffle the epochs
-        if self.shift:
-            images = moved(images, draw.integers(-self.shift, self.shift + 1, (len(labels), 2)))
-        if self.mirror:
-            turned = torch.from_numpy(draw.random(len(labels)) < 0.5)
-            images = torch.where(turned[:, None, None, None], images.flip(-1), images)
-        return LabelledImages(images, labels)
-
-    def __iter__(self) -> Iterator[LabelledImages]:
-        return (self[step] for step in range(len(self)))
+def _augmented(
+    batch: LabelledImages, random: np.random.Generator, shift: int, mirror: bool
+) -> LabelledImages:
+    images, labels = batch
+    if shift:
+        images = moved(images, random.integers(-shift, shift + 1, (len(labels), 2)))
+    if mirror:
+        turned = torch.from_numpy(random.random(len(labels)) < 0.5)
+        images = torch.where(turned[:, None, None, None], images.flip(-1), images)
+    return LabelledImages(images, labels)
 
 
 def moved(

@@ -10,6 +10,7 @@ Second Shared Task on Multimodal Machine Translation and Multilingual Image Desc
 
 import gzip
 
+from attncourse.data.corpora import check_counts
 from attncourse.data.download import fetch
 from attncourse.data.pairs import Corpus, Pair
 from attncourse.data.vocabulary import Vocabulary, tokenize
@@ -50,6 +51,7 @@ def multi30k_corpus(source: str = "de", target: str = "en", min_count: int = 2) 
             raise ValueError(f"{name} must be one of {', '.join(LANGUAGES)}, not {language!r}")
     if source == target:
         raise ValueError(f"source and target are both {source!r}: choose two languages")
+    check_counts(1, min_count=min_count)
     parts = {
         part: tuple(Pair(s, t) for s, t in zip(_captions(file, source), _captions(file, target), strict=True))
         for part, file in FILES.items()

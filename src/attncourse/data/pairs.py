@@ -4,21 +4,18 @@ A source carries no start or end symbol. A target is wanted twice, shifted by on
 START and is what the decoder reads, `target_out` finishes with END and is what it must say.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
-from operator import index
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from attncourse.data.batches import Batches
+from attncourse.data.corpora import ThreeParts, check_some
 from attncourse.data.vocabulary import END, PAD, START, Vocabulary
-
-# Pools of this many batches are sorted by length: little padding, and batches still mixed well.
-POOL = 50
+from attncourse.devices import to_device
 
 
 class Alignment(NamedTuple):
@@ -71,7 +68,7 @@ class Pair:
 
 
 @dataclass(frozen=True, repr=False)
-class Corpus:
+class Corpus(ThreeParts):
     """Pairs to learn from, to choose settings by, and to report on, with their vocabularies."""
 
     name: str
@@ -81,10 +78,9 @@ class Corpus:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
-    def __repr__(self) -> str:
-        pairs = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "dev", "test"))
+    def _holds(self) -> str:
         source, target = len(self.source_vocabulary), len(self.target_vocabulary)
-        return f"Corpus {self.name!r}: {pairs} pairs; vocabularies of {source:,} and {target:,} tokens"
+        return f"pairs; vocabularies of {source:,} and {target:,} tokens"
 
 
 class Batch(NamedTuple):
@@ -100,9 +96,7 @@ class Batch(NamedTuple):
     target_out: Int64[Tensor, "batch target"]
     target_lengths: Int64[Tensor, " batch"]
 
-    def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
-        return Batch(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 def collate(pairs: Sequence[Pair], source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> Batch:
@@ -113,109 +107,45 @@ def collate(pairs: Sequence[Pair], source_vocabulary: Vocabulary, target_vocabul
     Raises:
         ValueError: no pairs.
     """
-    if not len(pairs):
-        raise ValueError("pairs is empty: a batch needs at least one pair")
-    return _assemble(
-        [source_vocabulary.encode(pair.source) for pair in pairs],
-        [target_vocabulary.encode(pair.target) for pair in pairs],
-    )
+    check_some(pairs=pairs)
+    return _assemble([
+        (source_vocabulary.encode(pair.source), target_vocabulary.encode(pair.target)) for pair in pairs
+    ])
 
 
-class Batches:
-    """The batches of a training run: `batches[step]` depends on the seed and the step, on nothing else.
+def pair_batches(
+    pairs: Sequence[Pair],
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    size: int = 32,
+    seed: int = 0,
+) -> Batches:
+    """The batches of a training run on pairs, which are encoded once, here.
 
-    So a run that resumes at step k sees what it would have seen, and drawing a batch leaves torch's own
-    random numbers alone. Each epoch of `len(batches)` steps holds every pair once, in a new order; pairs of
-    similar length share a batch. The last batch of the pairs may be smaller. Iterating gives one epoch, the
-    first: a pass over every pair, for evaluation.
-
-    Args:
-        pairs: at least one pair. They are encoded once, here.
-        size: pairs in a batch.
-        seed: a non-negative integer.
+    Raises:
+        ValueError: no pairs, a size below 1, or a negative seed.
     """
-
-    def __init__(
-        self,
-        pairs: Sequence[Pair],
-        source_vocabulary: Vocabulary,
-        target_vocabulary: Vocabulary,
-        size: int = 32,
-        seed: int = 0,
-    ):
-        if not len(pairs):
-            raise ValueError("pairs is empty: batches need at least one pair")
-        self._sources = [source_vocabulary.encode(pair.source) for pair in pairs]
-        self._targets = [target_vocabulary.encode(pair.target) for pair in pairs]
-        lengths = [[len(row) for row in rows] for rows in (self._targets, self._sources)]
-        self._epochs = Epochs(lengths, size, seed)
-
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return len(self._epochs)
-
-    def __getitem__(self, step: int) -> Batch:
-        rows = self._epochs.rows(step)
-        return _assemble([self._sources[row] for row in rows], [self._targets[row] for row in rows])
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (self[step] for step in range(len(self)))
+    check_some(pairs=pairs)
+    sources = [source_vocabulary.encode(pair.source) for pair in pairs]
+    targets = [target_vocabulary.encode(pair.target) for pair in pairs]
+    lengths = [list(map(len, targets)), list(map(len, sources))]
+    return Batches(list(zip(sources, targets, strict=True)), _assemble, size, seed, lengths=lengths)
 
 
-class Epochs:
-    """Which rows make up the batch of each step: every row once an epoch, rows of similar length together.
-
-    Args:
-        lengths: one list or several, each with a length for every row; the last one matters most.
-        size: rows in a batch.
-        seed: a non-negative integer.
-    """
-
-    def __init__(self, lengths: Sequence[Sequence[int]], size: int, seed: int):
-        if size < 1:
-            raise ValueError(f"size must be 1 or more, not {size}")
-        if seed < 0:
-            raise ValueError(f"seed must be 0 or more, not {seed}")
-        self.size, self.seed = size, seed
-        self._lengths = np.array(lengths)
-        self._epoch, self._plan = -1, []
-
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return ceil(self._lengths.shape[1] / self.size)
-
-    def rows(self, step: int) -> np.ndarray:
-        """The rows of the batch of this step."""
-        step = index(step)
-        if step < 0:
-            raise IndexError(f"step must be 0 or more, not {step}")
-        epoch, position = divmod(step, len(self))
-        if epoch != self._epoch:
-            self._epoch, self._plan = epoch, self._shuffled(epoch)
-        return self._plan[position]
-
-    def _shuffled(self, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch: shuffle, sort the pools by length, cut, shuffle the batches."""
-        random = np.random.default_rng((self.seed, epoch))
-        order = random.permutation(self._lengths.shape[1])
-        pool = np.arange(len(order)) // (POOL * self.size)
-        order = order[np.lexsort((*self._lengths[:, order], pool))]
-        return [order[i * self.size : (i + 1) * self.size] for i in random.permutation(len(self))]
-
-
-def _assemble(sources: list[list[int]], targets: list[list[int]]) -> Batch:
+def _assemble(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    sources, targets = zip(*pairs, strict=True)
     return Batch(*_padded(sources), *shifted(targets))
 
 
 def shifted(
-    targets: list[list[int]],
+    targets: Sequence[list[int]],
 ) -> tuple[Int64[Tensor, "batch target"], Int64[Tensor, "batch target"], Int64[Tensor, " batch"]]:
     """Targets as `target_in`, `target_out` and `target_lengths` of a batch."""
     target_in, _ = _padded([[START, *target] for target in targets])
     return target_in, *_padded([[*target, END] for target in targets])
 
 
-def _padded(rows: list[list[int]]) -> tuple[Int64[Tensor, "batch length"], Int64[Tensor, " batch"]]:
+def _padded(rows: Sequence[list[int]]) -> tuple[Int64[Tensor, "batch length"], Int64[Tensor, " batch"]]:
     lengths = [len(row) for row in rows]
     width = max(lengths)
     filled = [row + [PAD] * (width - len(row)) for row in rows]

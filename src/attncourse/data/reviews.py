@@ -11,6 +11,7 @@ from pathlib import Path
 
 import regex
 
+from attncourse.data.corpora import check_counts
 from attncourse.data.documents import Document, DocumentCorpus
 from attncourse.data.download import fetch
 from attncourse.data.vocabulary import Vocabulary, normalise, tokenize
@@ -62,12 +63,11 @@ def reviews_corpus(
         DownloadError: the archive is missing and cannot be fetched; the message says where to copy it.
         ValueError: a limit below 1, or a dev set that leaves nothing to train on.
     """
-    for name, value in {"most_sentences": most_sentences, "most_words": most_words}.items():
-        if value < 1:
-            raise ValueError(f"{name} is {value}: it must be at least 1")
+    check_counts(1, most_sentences=most_sentences, most_words=most_words, min_count=min_count)
+    check_counts(0, dev=dev, seed=seed)
     parts = {"train": [], "dev": [], "test": []}
     found = _reviews(fetch("reviews/aclImdb_v1.tar.gz", ADDRESS, CHECKSUM))
-    if not 0 <= dev < len(found["train"]):
+    if dev >= len(found["train"]):
         raise ValueError(f"dev is {dev}: the training set, which it is taken from, has {len(found['train'])} "
                          "reviews, and one at least must remain")
     random.Random(f"{seed} dev").shuffle(found["train"])

@@ -6,17 +6,20 @@ names it, so it can be checked whether a model looks at what it speaks of.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from attncourse.data.pairs import Epochs, shifted
+from attncourse.data.batches import Batches
+from attncourse.data.corpora import ThreeParts, check_counts, check_some
+from attncourse.data.pairs import shifted
 from attncourse.data.vocabulary import Vocabulary
+from attncourse.devices import to_device
 
 DIGIT = 8  # pixels of a digit's side
 SIZE = 32  # pixels of a scene's side
@@ -80,7 +83,7 @@ class Scene:
 
 
 @dataclass(frozen=True, repr=False)
-class SceneCorpus:
+class SceneCorpus(ThreeParts):
     """Scenes to learn from, to choose settings by, and to report on, and the captions' vocabulary."""
 
     train: Sequence[Scene]
@@ -89,9 +92,8 @@ class SceneCorpus:
     vocabulary: Vocabulary
     name: str = "scenes"
 
-    def __repr__(self) -> str:
-        scenes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "dev", "test"))
-        return f"SceneCorpus {self.name!r}: {scenes} scenes; a vocabulary of {len(self.vocabulary)} tokens"
+    def _holds(self) -> str:
+        return f"scenes; a vocabulary of {len(self.vocabulary)} tokens"
 
 
 class SceneBatch(NamedTuple):
@@ -107,9 +109,7 @@ class SceneBatch(NamedTuple):
     target_out: Int64[Tensor, "batch target"]
     target_lengths: Int64[Tensor, " batch"]
 
-    def to(self, device: torch.device | str) -> "SceneBatch":
-        """The same batch on another device."""
-        return SceneBatch(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 def collate_scenes(scenes: Sequence[Scene], vocabulary: Vocabulary) -> SceneBatch:
@@ -118,8 +118,7 @@ def collate_scenes(scenes: Sequence[Scene], vocabulary: Vocabulary) -> SceneBatc
     Raises:
         ValueError: no scenes.
     """
-    if not len(scenes):
-        raise ValueError("scenes is empty: a batch needs at least one scene")
+    check_some(scenes=scenes)
     present = torch.zeros(len(scenes), len(NAMES))
     for row, scene in enumerate(scenes):
         present[row, [digit.value for digit in scene.digits]] = 1.0
@@ -127,31 +126,15 @@ def collate_scenes(scenes: Sequence[Scene], vocabulary: Vocabulary) -> SceneBatc
     return SceneBatch(images, present, *shifted([vocabulary.encode(scene.caption) for scene in scenes]))
 
 
-class SceneBatches:
-    """The batches of a training run on scenes; like `Batches`, they depend on the seed and the step alone.
+def scene_batches(scenes: Sequence[Scene], vocabulary: Vocabulary, size: int = 32, seed: int = 0) -> Batches:
+    """The batches of a training run on scenes; captions of similar length share one.
 
-    Args:
-        scenes: at least one.
-        vocabulary: of the captions.
-        size: scenes in a batch; captions of similar length share one.
-        seed: a non-negative integer.
+    Raises:
+        ValueError: no scenes, a size below 1, or a negative seed.
     """
-
-    def __init__(self, scenes: Sequence[Scene], vocabulary: Vocabulary, size: int = 32, seed: int = 0):
-        if not len(scenes):
-            raise ValueError("scenes is empty: batches need at least one scene")
-        self.scenes, self.vocabulary = scenes, vocabulary
-        self._epochs = Epochs([[len(scene.caption) for scene in scenes]], size, seed)
-
-    def __len__(self) -> int:
-        """Batches in an epoch."""
-        return len(self._epochs)
-
-    def __getitem__(self, step: int) -> SceneBatch:
-        return collate_scenes([self.scenes[row] for row in self._epochs.rows(step)], self.vocabulary)
-
-    def __iter__(self) -> Iterator[SceneBatch]:
-        return (self[step] for step in range(len(self)))
+    check_some(scenes=scenes)
+    lengths = [[len(scene.caption) for scene in scenes]]
+    return Batches(scenes, partial(collate_scenes, vocabulary=vocabulary), size, seed, lengths=lengths)
 
 
 @cache
@@ -164,7 +147,12 @@ def handwritten_digits() -> tuple[Float[Tensor, "samples 8 8"], tuple[int, ...]]
 
 
 def digit_splits(seed: int = 0) -> dict[str, list[int]]:
-    """The samples of `handwritten_digits` divided into "train", "dev" (200) and "test" (400)."""
+    """The samples of `handwritten_digits` divided into "train", "dev" (200) and "test" (400).
+
+    Raises:
+        ValueError: a negative seed.
+    """
+    check_counts(0, seed=seed)
     order = list(range(len(handwritten_digits()[1])))
     random.Random(f"{seed} digits").shuffle(order)
     held_out = DEV_DIGITS + TEST_DIGITS
@@ -213,10 +201,8 @@ def make_scenes(count: int, samples: Sequence[int], seed: int | str, *, most: in
     Raises:
         ValueError: a negative count, no samples, or more digits than places.
     """
-    if count < 0:
-        raise ValueError(f"count is {count}: it may not be negative")
-    if not len(samples):
-        raise ValueError("samples is empty: give the indices of the digits to draw from")
+    check_counts(0, count=count)
+    check_some(samples=samples)
     if not 1 <= most <= len(PLACES):
         raise ValueError(f"most is {most}: a scene has 1 to {len(PLACES)} places")
     draw = random.Random(seed)
@@ -243,7 +229,8 @@ def scene_corpus(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     Raises:
         ValueError: a number out of range.
     """
-    check_counts(train, dev, test)
+    check_counts(1, train=train)
+    check_counts(0, dev=dev, test=test, seed=seed)
     split = digit_splits(seed)
     parts = {
         part: make_scenes(count, split[part], f"{seed} {part}")
@@ -252,15 +239,3 @@ def scene_corpus(train: int = 8_000, *, dev: int = 300, test: int = 1_000, seed:
     # Every word of the grammar, however small the corpus.
     words = [["a", "an", "and", ","], NAMES, *(place.split() for place in PLACES)]
     return SceneCorpus(**parts, vocabulary=Vocabulary.from_sentences(words))
-
-
-def check_counts(train: int, dev: int, test: int) -> None:
-    """Refuse numbers of scenes that no corpus can have.
-
-    Raises:
-        ValueError: no scene to train on, or a negative number.
-    """
-    if train < 1:
-        raise ValueError(f"train is {train}: give at least 1 scene")
-    if dev < 0 or test < 0:
-        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attncourse.data.corpora import check_counts
 from attncourse.data.pairs import Alignment, Corpus, Pair
 from attncourse.data.vocabulary import Vocabulary
 
@@ -372,8 +373,7 @@ def sentences(count: int, low: int, high: int, seed: int | str) -> list[Pair]:
     Raises:
         ValueError: an impossible number or range, or a range with too few different sentences.
     """
-    if count < 0:
-        raise ValueError(f"count is {count}: it may not be negative")
+    check_counts(0, count=count)
     if not 3 <= low <= high:
         raise ValueError(f"low is {low} and high is {high}: they need 3 <= low <= high")
     grammar, found, in_vain = Grammar(seed), {}, 0
@@ -408,12 +408,9 @@ def translation_corpus(
     Raises:
         ValueError: a number out of range.
     """
-    if train < 2:
-        raise ValueError(f"train is {train}: give at least 2 pairs")
-    if dev < 0 or test < 0:
-        raise ValueError(f"dev is {dev} and test is {test}: neither may be negative")
-    if longest < 6:
-        raise ValueError(f"longest is {longest}: it must be at least 6")
+    check_counts(2, train=train)
+    check_counts(0, dev=dev, test=test, seed=seed)
+    check_counts(6, longest=longest)
     held_out = sentences(dev + test, 3, longest, f"{seed} held out")
     seen = {pair.source for pair in held_out}
     short = sentences(train // 2, 3, longest // 2, f"{seed} short")

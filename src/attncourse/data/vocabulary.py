@@ -11,6 +11,8 @@ from itertools import chain
 
 import regex
 
+from attncourse.data.corpora import check_counts
+
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 
@@ -109,8 +111,7 @@ class Vocabulary:
 
         Tokens of which nothing shows are left out.
         """
-        if min_count < 1:
-            raise ValueError(f"min_count must be 1 or more, not {min_count}")
+        check_counts(1, min_count=min_count)
         checked = (_sequence(sentence, "each of sentences") for sentence in sentences)
         counts = Counter(chain.from_iterable(checked))
         composed = Counter()

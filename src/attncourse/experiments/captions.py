@@ -15,7 +15,7 @@ from attncourse.attention import (
     reward_to_go,
     score_function_loss,
 )
-from attncourse.data import PAD, Scene, SceneBatches, collate_scenes
+from attncourse.data import PAD, Scene, collate_scenes, scene_batches
 from attncourse.data.scenes import SceneBatch, SceneCorpus
 from attncourse.decoding import caption
 from attncourse.metrics import pointing_accuracy, sequence_error_rate
@@ -137,7 +137,7 @@ def label_annotator(
     """A CNN trained on the labels of the training images, for `ShowAttendTell` to freeze."""
     torch.manual_seed(seed)
     annotator = CellAnnotator()
-    batches = SceneBatches(corpus.train, corpus.vocabulary, size, seed)
+    batches = scene_batches(corpus.train, corpus.vocabulary, size, seed)
     train(annotator, label_loss, batches, steps=steps, seed=seed)
     return annotator
 
@@ -198,7 +198,7 @@ def fit_captions(
         return caption_loss(model, dev.to(next(model.parameters()).device)).item()
 
     options = {"clip": 5.0, "evaluate": dev_loss, "evaluate_every": max(1, steps // evaluations), **options}
-    batches = SceneBatches(corpus.train, corpus.vocabulary, size, seed)
+    batches = scene_batches(corpus.train, corpus.vocabulary, size, seed)
     return train(model, loss, batches, steps=steps, seed=seed, **options)
 
 

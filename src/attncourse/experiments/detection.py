@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attncourse.boxes import Detections
-from attncourse.data import BoxedBatches, BoxedImage, collate_boxed
+from attncourse.data import Batches, BoxedImage, boxed_batches, collate_boxed
 from attncourse.data.detection import BoxedBatch, BoxedCorpus
+from attncourse.devices import to_device
 from attncourse.experiments.rates import HeldCosine
 from attncourse.metrics import average_precision, duplicate_share
 from attncourse.models import DETR, CellBackbone, answers, set_loss
@@ -31,9 +32,7 @@ class Weighed(NamedTuple):
     scenes: BoxedBatch
     no_object: float
 
-    def to(self, device: torch.device | str) -> "Weighed":
-        """The same on another device."""
-        return Weighed(self.scenes.to(device), self.no_object)
+    to = to_device
 
 
 class WeighedBatches:
@@ -47,7 +46,7 @@ class WeighedBatches:
         falls_at: the step, counted from 0, at which the second takes the place of the first.
     """
 
-    def __init__(self, batches: BoxedBatches, weights: tuple[float, float], falls_at: float):
+    def __init__(self, batches: Batches, weights: tuple[float, float], falls_at: float):
         self.batches, self.weights, self.falls_at = batches, weights, falls_at
 
     def __getitem__(self, step: int) -> Weighed:
@@ -67,7 +66,7 @@ def label_backbone(
     torch.manual_seed(seed)
     backbone = CellBackbone(labels=len(corpus.names))
     if steps:
-        train(backbone, label_loss, BoxedBatches(corpus.train, size, seed), steps=steps, seed=seed)
+        train(backbone, label_loss, boxed_batches(corpus.train, size, seed), steps=steps, seed=seed)
     return backbone
 
 
@@ -116,7 +115,7 @@ def fit_detector(
             detected = detected._replace(earlier=())
         return set_loss(detected, batch.scenes.objects, no_object=batch.no_object).total
 
-    batches = WeighedBatches(BoxedBatches(corpus.train, size, seed), no_object, rate.held * steps)
+    batches = WeighedBatches(boxed_batches(corpus.train, size, seed), no_object, rate.held * steps)
     return train(model, loss, batches, steps=steps, learning_rate=partial(rate, steps=steps), clip=clip,
                  seed=seed)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attncourse.data import ImageBatches, LabelledImages
+from attncourse.data import LabelledImages, image_batches
 from attncourse.models import VisionTransformer
 from attncourse.training import History, train
 
@@ -119,10 +119,10 @@ def fit_images(
         steps: updates in all.
         seed: of the order of the images, of their shifts and of dropout.
         size: images in a batch.
-        shift, mirror: as in `ImageBatches`.
+        shift, mirror: as in `image_batches`.
         options: passed on to `train`.
     """
-    batches = ImageBatches(images, size, seed, shift=shift, mirror=mirror)
+    batches = image_batches(images, size, seed, shift=shift, mirror=mirror)
     return train(model, image_loss, batches, steps=steps, seed=seed, **options)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention import ScaledDotScore, attend
+from attncourse.devices import to_device
 from attncourse.training import train
 
 COLOURS = ("red", "green", "blue", "yellow", "black", "white", "brown", "pink")
@@ -27,9 +28,7 @@ class Cards(NamedTuple):
     ids: Int64[Tensor, "batch positions"]
     answers: Int64[Tensor, " batch"]
 
-    def to(self, device: torch.device | str) -> "Cards":
-        """The same hands on another device."""
-        return Cards(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 def draw_cards(count: int, cards: int, seed: int) -> Cards:

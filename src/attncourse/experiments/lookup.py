@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention import DotScore, LinearScore, ScaledDotScore, attend
+from attncourse.devices import to_device
 from attncourse.training import History, train
 
 SCORES = {"dot": DotScore, "scaled dot": ScaledDotScore}
@@ -26,9 +27,7 @@ class Lists(NamedTuple):
     asked: Int[Tensor, "batch"]
     answer: Int[Tensor, "batch"]
 
-    def to(self, device: torch.device | str) -> "Lists":
-        """The same lists on another device."""
-        return Lists(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 class LookUp(nn.Module):

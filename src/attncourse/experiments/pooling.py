@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from attncourse.data import (
     Document,
     DocumentBatch,
-    DocumentBatches,
     DocumentCorpus,
     collate_documents,
+    document_batches,
 )
 from attncourse.models import HierarchicalAttentionNetwork
 from attncourse.training import History, train
@@ -88,7 +88,7 @@ def fit_documents(
     """
     if (epochs is None) == (steps is None):
         raise ValueError(f"epochs is {epochs} and steps is {steps}: give one of them")
-    batches = DocumentBatches(corpus.train, corpus.vocabulary, size, seed)
+    batches = document_batches(corpus.train, corpus.vocabulary, size, seed)
     return train(model, document_loss, batches, steps=steps or epochs * len(batches), seed=seed,
                  learning_rate=learning_rate, **options)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention import Attended, MultiHeadAttention
+from attncourse.devices import to_device
 from attncourse.experiments.lookup import Drawn
 from attncourse.training import History, train
 
@@ -27,9 +28,7 @@ class Sentences(NamedTuple):
     roles: Int[Tensor, "batch crowd"]
     answer: Int[Tensor, "batch 2"]
 
-    def to(self, device: torch.device | str) -> "Sentences":
-        """The same sentences on another device."""
-        return Sentences(*(tensor.to(device) for tensor in self))
+    to = to_device
 
 
 class WhoDoesWhat(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attncourse.attention import LearnedPositions, Rotary, SinusoidPositions
-from attncourse.data import Batch, Batches, Corpus, Pair, collate, sentences
+from attncourse.data import Batch, Corpus, Pair, collate, pair_batches, sentences
 from attncourse.decoding import Translation, translate
 from attncourse.metrics import (
     alignment_error_rate,
@@ -93,7 +93,7 @@ def fit(
     """
     if not len(corpus.dev):
         raise ValueError("corpus has no dev pairs: the best weights cannot be chosen")
-    batches = Batches(corpus.train, corpus.source_vocabulary, corpus.target_vocabulary, size, seed)
+    batches = pair_batches(corpus.train, corpus.source_vocabulary, corpus.target_vocabulary, size, seed)
     dev = [
         collate(corpus.dev[start : start + 100], corpus.source_vocabulary, corpus.target_vocabulary)
         for start in range(0, len(corpus.dev), 100)
