@@ -191,3 +191,17 @@ IDS, WORDS, SENTENCES = padded(DOCUMENTS)
 def test_bad_input_is_named(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_lengths_may_be_small_integers(pooling, dtype):
+    """An unsigned length of 0, less one, is 255."""
+    documents, words, sentences = padded(DOCUMENTS)
+    found = build(pooling)(documents, words.to(dtype), sentences.to(dtype))
+    torch.testing.assert_close(found.logits, build(pooling)(documents, words, sentences).logits)
+
+
+def test_only_a_gru_has_a_last_state():
+    with pytest.raises(ValueError, match="pooling is 'last' and hidden is None: only a GRU has a last state"):
+        HierarchicalAttentionNetwork(VOCABULARY, CLASSES, pooling="last", hidden=None)

@@ -404,3 +404,25 @@ def test_what_cannot_be_matched_is_named(judge, said, images, error, words):
     with pytest.raises(error) as caught:
         judge(said, images)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_single_object_is_divided_by_one():
+    """A batch with nothing is divided by 1, too, and not every batch by 2."""
+    said, there = detected(1), objects(1)
+    [pair] = match(said, there)
+    apart = (said.boxes[0, pair.queries] - there[0].boxes[pair.objects]).abs().sum()
+    torch.testing.assert_close(set_loss(said, there).distance, apart)
+
+
+def test_a_box_may_be_a_line():
+    """A width of 0 is a width; only a negative one is none."""
+    line = [0.5, 0.5, 0.0, 0.25]
+    assert set_loss(sure([0.9, 0.1], boxes=[line]), shown(0, boxes=[line])).total.isfinite()
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
+def test_labels_are_int64_and_nothing_else(dtype):
+    """Booleans and bytes would pick by mask where integers pick by place."""
+    [(labels, boxes)] = shown(0, 1)
+    with pytest.raises(TypeError, match=rf"objects\[0\] has labels of {dtype}: they must be torch.int64"):
+        match(detected(1), [Objects(labels.to(dtype), boxes)])

@@ -358,6 +358,14 @@ def test_it_learns_one_batch_by_heart():
     assert loss.item() < 0.1, f"the loss is still {loss.item():.2f}"
 
 
+def test_at_the_start_a_position_is_as_long_as_that_of_a_word():
+    """The class token begins with nothing, the positions as `LearnedPositions` do: 1 / sqrt(d) a number."""
+    torch.manual_seed(0)
+    model = VisionTransformer(5, image=64, patch=2, width=64, heads=2, layers=1)
+    assert not model.class_token.any()
+    assert model.positions.std().item() == pytest.approx(1 / 8, rel=0.02)
+
+
 # --- What it is given --------------------------------------------------------------------------------------
 
 
