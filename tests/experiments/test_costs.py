@@ -142,7 +142,7 @@ def test_a_step_reads_what_the_last_place_of_a_causal_layer_reads(system):
 
 def test_costs_are_stored_for_every_mechanism():
     table = load_results("atlas_cost")
-    assert table.systems == [row.name for row in ATLAS]
+    assert set(table.systems) == {row.name for row in ATLAS}
     for row in ATLAS:
         held = cost_by_length(table, row.name, "megabytes")
         assert list(held) == list(LENGTHS[: len(held)]) and len(held) >= 5
