@@ -24,6 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BELOW = {
     "devices": set(),
     "attention": set(),
+    "atlas": {"attention"},
     "boxes": {"devices"},
     "data": {"boxes", "devices"},
     "viewer": {"attention", "boxes"},

@@ -73,6 +73,16 @@ def _add_coursework(coursework: argparse.ArgumentParser) -> None:
         "--secret", type=Path, metavar="FILE", help="the seed of the hidden inputs (default: DIR/secret)"
     )
     grade.add_argument(
+        "--again", action="append", default=[], metavar="NAME", help="judge this student again"
+    )
+    grade.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="what a submission may take, as the guide names it: cell_seconds=60, or memory=3000 in MB",
+    )
+    grade.add_argument(
         "--no-sandbox",
         action="store_true",
         help="let submissions read this machine's files and use its network",
@@ -174,7 +184,9 @@ def _coursework_grade(chosen: argparse.Namespace) -> int:
             source=chosen.source,
             jobs=chosen.jobs,
             secret=chosen.secret,
+            limits=sandbox.limits_from(chosen.limit),
             sandboxed=not chosen.no_sandbox,
+            again=chosen.again,
         )
     except (FileNotFoundError, ValueError, sandbox.NoSandbox) as error:
         return _refuse(error)

@@ -92,6 +92,14 @@ def test_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(read, asked)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (5, 1), (1, 7), (2, 1, 1), (2, 5, 7)])
+def test_a_mask_broadcasts_as_in_attend(shape):
+    """Also one with a single column, which hides whole rows."""
+    asked, mask = inputs(), torch.rand(shape, generator=torch.Generator().manual_seed(0)) > 0.5
+    found = attend_blockwise(*asked, score=ScaledDotScore(), mask=mask, block=3)
+    torch.testing.assert_close(found.context, attend(*asked, score=ScaledDotScore(), mask=mask).context)
+
+
 def test_a_score_meets_one_block_at_a_time():
     """Otherwise nothing is saved."""
     met = []
@@ -108,7 +116,9 @@ def test_a_score_meets_one_block_at_a_time():
     ({"block": 0}, ValueError, ["block is 0", "at least 1"]),
     ({"score": LocationScore(4, 9)}, ValueError, ["LocationScore", "ScaledDotScore"]),
     ({"mask": torch.ones(5, 7)}, TypeError, ["mask", "float32", "boolean"]),
-    ({"mask": torch.ones(5, 1).bool()}, ValueError, ["mask", "(5, 1)", "(..., 7)"]),
+    ({"mask": torch.ones(5, 6).bool()}, ValueError, ["mask", "(5, 6)", "(2, 5, 7)"]),
+    ({"mask": torch.ones(4, 7).bool()}, ValueError, ["mask", "(4, 7)", "(2, 5, 7)"]),
+    ({"query": torch.zeros(4)}, ValueError, ["query", "(4,)", "two dimensions"]),
     ({"value": torch.zeros(2, 6, 3)}, ValueError, ["key holds 7", "value holds 6"]),
 ])
 def test_bad_input_is_named(given, error, words):

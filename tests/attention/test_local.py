@@ -66,10 +66,10 @@ def by_loop(local, query, key, value, lengths, time=0):
             window = [s for s in range(length) if abs(s - p) <= local.half_width]
             if not window:
                 continue
-            bend = torch.tensor([-((s - p) ** 2) / (2 * (local.half_width / 2) ** 2) for s in window])
+            log_gaussian = torch.tensor([-((s - p) ** 2) / (2 * (local.half_width / 2) ** 2) for s in window])
             scores = local.score(q[None], key[b, window])[0]
-            weights = (scores + bend * (local.gaussian == "inside")).softmax(0)
-            weights = weights * (bend.exp() if local.gaussian == "outside" else 1)
+            weights = (scores + log_gaussian * (local.gaussian == "inside")).softmax(0)
+            weights = weights * (log_gaussian.exp() if local.gaussian == "outside" else 1)
             rows[i, window] = weights
             contexts[b, i] = weights @ value[b, window]
         maps.append(rows)
@@ -279,7 +279,8 @@ def test_choices_that_cannot_work_are_named(options, words):
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"query": torch.randn(6, 4)}, ["query", "(6, 4)", "(batch, positions, width)"]),
-    ({"value": torch.randn(4, 8, 3)}, ["(4, 9, 4)", "(4, 8, 3)"]),
+    ({"value": torch.randn(4, 8, 3)}, ["key holds 9", "value holds 8"]),
+    ({"value": torch.randn(3, 9, 3)}, ["(3, 9, 3)", "one batch size"]),
     ({"query": torch.randn(3, 6, 4)}, ["(3, 6, 4)", "one batch size"]),
     ({"lengths": torch.tensor([9, 4, 1])}, ["lengths", "3", "4"]),
     ({"lengths": torch.tensor([10, 4, 1, 0])}, ["10", "9"]),

@@ -633,7 +633,7 @@ def ask(query=X, key=X, value=X, **options):
     ({"mask": torch.ones(3, 3)}, TypeError, ["mask", "float32", "boolean", "True"]),
     ({"mask": torch.ones(3, 3).int()}, TypeError, ["mask", "int32", "boolean"]),
     ({"mask": torch.ones(2, 3).bool()}, ValueError, ["mask", "(2, 3)", "(2, 3, 3)"]),
-    ({"mask": torch.ones(2, 4, 3, 3).bool()}, ValueError, ["mask", "(2, 4, 3, 3)", "no axis for the heads"]),
+    ({"mask": torch.ones(2, 4, 3, 3).bool()}, ValueError, ["mask", "(2, 4, 3, 3)", "(2, 3, 3)"]),
     ({"query": X[..., :8]}, ValueError, ["query", "(2, 3, 8)", "(..., positions, 16)"]),
     ({"key": X[..., :8]}, ValueError, ["key", "(2, 3, 8)", "16"]),
     ({"value": X[..., :8]}, ValueError, ["value", "(2, 3, 8)", "16"]),

@@ -262,7 +262,7 @@ def test_rotary_s_parts_change_the_angles(rotary, same):
 
 @torch.no_grad()
 def test_differential_attention_equals_the_paper_in_a_loop():
-    """Ye et al. 2025, section 2.1: two softmaxes of half the width, one taken off the other, normed."""
+    """Ye et al. 2024, section 2.1: two softmaxes of half the width, one taken off the other, normed."""
     layer = build("differential")
     query, key, value = inputs()
     found = layer(query, key, value)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional as F
 
 from attncourse.attention import (
@@ -341,6 +342,64 @@ def test_bad_input_is_named(make, error, words):
     with pytest.raises(error) as caught:
         make()
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+# --- The layers are called ---------------------------------------------------------------------------------
+
+LAYERED = {"general": ["key_projection"], "additive": ["query_projection", "key_projection", "energy"],
+           "concat": ["projection", "energy"], "location": ["position_projection"]}
+
+
+class Adapter(nn.Module):
+    """A layer with a product of two thin matrices beside it, as LoRA adds one (Hu et al. 2021)."""
+
+    def __init__(self, layer, rank=2):
+        super().__init__()
+        self.layer = layer
+        self.down = nn.Linear(layer.in_features, rank, bias=False, dtype=layer.weight.dtype)
+        self.up = nn.Linear(rank, layer.out_features, bias=False, dtype=layer.weight.dtype)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_hooks_on_a_score_s_layers_fire(name):
+    """Whoever collects maps by hooks gets nothing, and no word, where `.weight` is read past the layer."""
+    score, fired = build(name), []
+    for layer in LAYERED[name]:
+        score.get_submodule(layer).register_forward_hook(lambda *given, layer=layer: fired.append(layer))
+    score(data(2, 3, 4), data(2, 5, 4))
+    assert set(fired) == set(LAYERED[name]), f"the hook of {set(LAYERED[name]) - set(fired)} never fired"
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_an_adapter_around_a_layer_takes_part(name):
+    """Fresh, its scores are those of the merged matrix; and its own parameters learn."""
+    score, merged, (query, key) = build(name), build(name), (data(2, 3, 4), data(2, 5, 4))
+    for path in LAYERED[name]:
+        adapter = Adapter(score.get_submodule(path))
+        setattr(score, path, adapter)
+        with torch.no_grad():
+            merged.get_submodule(path).weight += adapter.up.weight @ adapter.down.weight
+    torch.testing.assert_close(score(query, key), merged(query, key))
+    score(query, key).square().sum().backward()
+    assert all(parameter.grad.any() for parameter in score.parameters()), "an adapter is not used"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", LAYERED)
+def test_a_score_can_be_quantised(name):
+    """In int8 a layer's `weight` is a method, which nobody may index."""
+    score = build(name, dtype=torch.float32)
+    query, key = data(2, 3, 4, dtype=torch.float32), data(2, 5, 4, dtype=torch.float32)
+    small = torch.ao.quantization.quantize_dynamic(score, {nn.Linear})
+    torch.testing.assert_close(small(query, key), score(query, key), rtol=0.05, atol=0.05)
+
+
+def test_the_names_of_stored_weights_stay():
+    stored = {name: set(build(name).state_dict()) for name in LAYERED}
+    assert stored == {name: {f"{layer}.weight" for layer in layers} for name, layers in LAYERED.items()}
 
 
 def test_the_table_counts_real_parameters():

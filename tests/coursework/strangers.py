@@ -64,7 +64,7 @@ CELLS = {
     "writes sysrq": ("open('/proc/sysrq-trigger', 'w').write('c')", "Read-only|denied"),
     "writes its oom score": ("open('/proc/self/oom_score_adj', 'w').write('-1000')", ABSENT),
     "looks into sys": ("import os; raise ValueError('through', os.listdir('/sys'))", ABSENT),
-    "becomes root": ("import os; os.setuid(0); raise ValueError('through')", REFUSED),
+    "becomes root": ("import os; os.setuid(0); raise ValueError('through')", f"{REFUSED}|Invalid"),
     "asks sudo": ("import subprocess; subprocess.run(['sudo', '-n', 'id'], check=True)", "Error"),
     "makes a disk": (
         "import os; os.mknod('/tmp/d', 0o60600, os.makedev(8, 0)); raise ValueError('through')",
@@ -170,7 +170,7 @@ FUNCTIONS = {  # the body of question 02.2's function, and what is said of it
     "an answer of many names": ("return {str(n): 0 for n in range(150_000)}", "more than 200000 things"),
     "a nested answer": (
         "x = []\nfor _ in range(900): x = [x]\nreturn x",
-        "number of things|something of its own",
+        "number of things|RecursionError",
     ),
     "a long number": ("return 10**4200, 0, 0", "number|raises ValueError"),
     "half a letter returned": (r"return '\ud83d', '\ud83d', 0", "is no number"),
@@ -262,12 +262,15 @@ def odd_notebooks() -> dict[str, tuple[HandedIn, bool, str]]:
         source = f"raise ValueError({'y' * 390!r})" if notebook is failing else ""
         own = {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
         notebook.cells += [{**own, "id": f"own-{number}"} for number in range(count)]
+    kinds = HandedIn().solve()
+    kinds.cells.append({"cell_type": [[]] * 500_000, "id": [[]] * 500_000, "metadata": {}, "source": ""})
     half = HandedIn().solve()
     half.cell("answer-02-4")["source"] += " \ud83d"
     long.insert("answer-02-1", "# " + "z" * 3_000_000)
     words.cell("answer-02-4")["source"] += "w" * 1_000_000
     return {
         "2500 cells": (many, False, "more than 2000 cells"),
+        "a kind of many things": (kinds, True, ""),
         "three million letters": (long, False, "2000000 letters"),
         "400 cells that fail": (failing, True, "of this kind"),
         "a million words": (words, True, ""),

@@ -293,7 +293,7 @@ def test_a_wrong_answer_fails_without_its_inputs(names, words):
 
 
 def test_a_wrong_value_fails_as_well():
-    with pytest.raises(AssertionError, match="read off: the answer of width has other numbers in it"):
+    with pytest.raises(AssertionError, match="read off: the answer of width is another number"):
         compare_here({"forget": forget, "width": 5}, CHECK, SOLUTION)
 
 

@@ -70,7 +70,7 @@ def test_points_that_cannot_be_are_refused_and_kept(place, points):
     """Overwriting the file would lose what was filled in beside the slip."""
     fill_in(place, points)
     written = (place / "out" / "by_hand.csv").read_text()
-    with pytest.raises(ValueError, match=rf"row 2: points is '{points}', and not a number from 0 to 3"):
+    with pytest.raises(ValueError, match=rf"line 2: points is '{points}', and not a number from 0 to 3"):
         again(place)
     assert (place / "out" / "by_hand.csv").read_text() == written
 
@@ -300,6 +300,51 @@ def test_markup_in_names_and_errors_stays_text(place):
         assert "<script" not in page.read_text() and "<img" not in page.read_text()
 
 
+def test_one_student_is_judged_again_and_what_changed_is_logged(place, monkeypatch):
+    """A complaint is settled, and months later somebody asks what was changed, and when."""
+    judged = []
+    real = grading.judge
+    monkeypatch.setattr(
+        grading, "judge", lambda path, who, *rest, **how: judged.append(who) or real(path, who, *rest, **how)
+    )
+    again(place, again=["bob"])
+    assert judged == ["bob"] and not (place / "out" / "changes.csv").exists()
+    fill_in(place, "2.5")
+    again(place)
+    with (place / "out" / "changes.csv").open(encoding="utf-8-sig", newline="") as file:
+        [change] = csv.DictReader(file)
+    expected = {"student": "ada", "problem set": NAME, "question": "02.4", "before": "", "after": "2.5"}
+    assert change.items() >= expected.items() and change["time"]
+    with pytest.raises(ValueError, match="nobody in .* is called eve"):
+        again(place, again=["eve"])
+
+
+def test_limits_are_options():
+    """A set that trains for half a minute is graded without an edit of the package."""
+    limits = sandbox.limits_from(["cell_seconds=60.5", "memory=3000", "files=20"])
+    assert (limits.cell_seconds, limits.memory, limits.files) == (60.5, 3000 * sandbox.MEGABYTE, 20)
+    assert limits.call_seconds == sandbox.Limits().call_seconds
+    for wrong in (
+        "cells=3",
+        "memory",
+        "memory=",
+        "memory=-1",
+        "files=1.5",
+        "cell_seconds=nan",
+        "cell_seconds=inf",
+    ):
+        with pytest.raises(ValueError, match="limit"):
+            sandbox.limits_from([wrong])
+
+
+def test_the_class_page_says_which_question_and_which_mistake(place):
+    """What went wrong most often is what the next lecture begins with."""
+    page = (place / "out" / "class.html").read_text()
+    assert "02.1 Two sources, one softmax" in page and "2 of 2" in page
+    assert "02.2 In which order?" in page and "1 of 2" in page
+    assert "1 time: another previous word moves the weights" in page
+
+
 def test_without_bubblewrap_nothing_is_graded(place, monkeypatch, capsys):
     """A silent downgrade would run strangers' code with the lecturer's rights."""
     shutil.rmtree(place / "out")
@@ -346,6 +391,15 @@ def test_the_check_s_exit_status_tells(tmp_path, capsys):
     assert main(["coursework", "check", str(path)]) == 1
     said = capsys.readouterr().out
     assert "✓ question 02.1" in said and "✗ question 02.2: another previous word moves the weights" in said
+
+
+def test_the_check_names_a_cell_that_failed(tmp_path, capsys):
+    """A cell of one's own that fails takes the names of its other lines with it."""
+    path = (
+        HandedIn().solve().insert("answer-02-1", "%matplotlib inline\n1 / 0").write(tmp_path / "mine.ipynb")
+    )
+    assert main(["coursework", "check", str(path)]) == 1
+    assert "✗ cell 5: ZeroDivisionError: division by zero" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,11 @@ def source(cell, old, new):
     return change
 
 
+def added(cell, line):
+    """A change that adds a last line to a cell."""
+    return lambda named: named[cell].update(source=f"{named[cell].source}\n{line}")
+
+
 def tags(cell, *new):
     return lambda named: named[cell].metadata.update(tags=list(new))
 
@@ -247,6 +252,42 @@ BROKEN = {
         "a1",
         "invalid syntax",
     ),
+    # Slips that would hand out what students must not see.
+    "a second solution in lower case": (
+        added("a1", "    # begin solution\n    x\n    # end solution"),
+        "a1",
+        "'# begin solution' is a mark outside its place",
+    ),
+    "a solution with underscores": (added("a1", "# Begin_Solution"), "a1", "is a mark outside its place"),
+    "another tool's solution": (added("a1", "# SOLUTION"), "a1", "'# SOLUTION' is a mark"),
+    "a solution in a check": (added("v1", "# BEGIN SOLUTION\n# END SOLUTION"), "v1", "is a mark outside"),
+    "a solution in no part": (added("imports", "x = 1  # BEGIN SOLUTION"), "imports", "is a mark outside"),
+    "a solution in a question": (added("q1", "<!-- End Solution -->"), "q1", "is a mark outside"),
+    "hidden tests in a check": (
+        added("v1", "### BEGIN HIDDEN TESTS\nassert 1"),
+        "v1",
+        "'### BEGIN HIDDEN TESTS'",
+    ),
+    "a hidden test of one line": (added("v1", "# HIDDEN"), "v1", "'# HIDDEN' is a mark"),
+    "hidden tests in lower case": (added("v1", "### end hidden test"), "v1", "is a mark outside its place"),
+    "a mistake without its tag": (tags("m1"), "m1", "'# Mistake 03.1: nothing to forget', and has no tag"),
+    "a mistake of many": (tags("m1", "mistakes"), "m1", "there is no tag 'mistakes'"),
+    "a mistake in capitals": (tags("m1", "Mistake"), "m1", "there is no tag 'Mistake'"),
+    "a hidden check without its tag": (tags("h1"), "h1", "and has no tag that says which part"),
+    "a hidden check with an underscore": (tags("h1", "hidden_check"), "h1", "there is no tag 'hidden_check'"),
+    "a second hidden check": (
+        lambda named: (doubled("h1")(named), tags("again", "visible-checks")(named)),
+        "again",
+        "there is no tag 'visible-checks'",
+    ),
+    "a rubric without its tag": (tags("r2"), "r2", "and has no tag that says which part"),
+    "an answer without its tag": (tags("a1"), "a1", "'# Question 03.1', and has no tag"),
+    "a name in capitals": (
+        lambda named: (tags("m1")(named), first("m1", "# MISTAKE 3.1")(named)),
+        "m1",
+        "no tag",
+    ),
+    "two parts": (tags("a1", "answer", "mistake"), "a1", "a cell is one part"),
     "no question": (lambda named: named.clear(), "", "it has no question"),
     "no answer": (without("a1"), "", "question 03.1 has no answer"),
     "no check": (without("v1"), "", "question 03.1 has no visible"),

@@ -47,6 +47,21 @@ def right_by(change: str) -> HandedIn:
     return second(body + change)
 
 
+def through_helper(number: str) -> str:
+    """The right answer, whose every result goes through a function `helper`."""
+    return re.sub(r"(?m)^(    return )(.+)$", r"\1helper((\2))", ANSWERS[number])
+
+
+def in_a_cell_of(kind: str) -> HandedIn:
+    """Everything right, and the words of question 02.4 in a cell of another kind."""
+    notebook = solved()
+    cell = notebook.cell("answer-02-4")
+    cell["cell_type"] = kind
+    if kind == "code":
+        cell |= {"outputs": [], "execution_count": None}
+    return notebook
+
+
 @dataclass(frozen=True)
 class Case:
     handed_in: HandedIn | str | bytes
@@ -176,6 +191,18 @@ def cases(folder: Path) -> dict[str, Case]:
         "another shape": Case(right_by("return new[:1], context, weights"), SECOND_LOST, "has another shape"),
         "a generator": Case(
             right_by("return (x for x in (new, context, weights))"), SECOND_LOST, "no tensor, number, text"
+        ),
+        "a helper's name used twice": Case(
+            solved()
+            .answer("02.1", "# Question 02.1\ndef helper(x):\n    return x\n" + through_helper("02.1"))
+            .answer("02.3", "# Question 02.3\ndef helper(x):\n    return None\n" + ANSWERS["02.3"]),
+            FULL,
+            "it was asked after its own cells",
+        ),
+        "words in a code cell": Case(in_a_cell_of("code"), FULL, "not graded yet|null"),
+        "words in a raw cell": Case(in_a_cell_of("raw"), FULL, "null"),
+        "a window's loop": Case(
+            solved().answer("02.1", "# Question 02.1\n%matplotlib inline\n" + ANSWERS["02.1"])
         ),
         # --- Cells lost, doubled, changed ---
         "answer deleted": Case(

@@ -8,8 +8,15 @@ import nbformat
 import pytest
 from handed_in import NAME, SETS, SOURCE, secret_lines
 
+from attncourse.coursework.problems import read_problem_set
 from attncourse.coursework.sandbox import Limits, Session
-from attncourse.coursework.versions import build, build_pages
+from attncourse.coursework.versions import (
+    build,
+    build_pages,
+    nbgrader_version,
+    reader_version,
+    student_version,
+)
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +112,19 @@ def test_nbgrader_s_points_are_the_set_s(built, name):
     graded = [c.metadata.nbgrader.grade_id for c in notebook.cells if c.metadata.nbgrader.grade]
     assert sum(points[grade_id] for grade_id in graded) == SETS[name].points
     assert all(points[grade_id] > 0 for grade_id in graded)
+
+
+def test_a_picture_of_a_question_is_kept_and_one_of_a_solution_is_not():
+    """A question that asks about a picture is empty without it."""
+    question = read_problem_set(SOURCE / f"{NAME}.ipynb")
+    cells = question.notebook.cells
+    asked = next(cell for cell in cells if "question" in cell.metadata.get("tags", []))
+    answer = [cell for cell in cells if "answer" in cell.metadata.get("tags", [])][-1]
+    for cell, name in ((asked, "shown.png"), (answer, "solution.png")):
+        cell["attachments"] = {name: {"image/png": "aGVsbG8="}}
+        cell.source = cell.source.replace("<!-- END", f"![it](attachment:{name})\n<!-- END")
+    asked.source += "\n\n![it](attachment:shown.png)"
+    for version in (student_version, reader_version, nbgrader_version):
+        kept = [name for cell in version(question).cells for name in cell.get("attachments", {})]
+        assert "shown.png" in kept, version
+        assert "solution.png" not in kept or version is nbgrader_version, version

@@ -69,7 +69,9 @@ def small_steps(steps: int) -> int:
 def small(row):
     """The row on marked data, narrow, and with few steps and small batches. What else it says stays."""
     trainings = tuple(
-        dataclasses.replace(training, steps=small_steps(training.steps), size=3,
+        # Batches that are drawn keep their size: with another, other items would be drawn.
+        dataclasses.replace(training, steps=small_steps(training.steps),
+                            size=3 if row.corpus else training.size,
                             items=training.items and 1 + math.ceil(training.items / 300))
         for training in row.trainings
     )

@@ -342,6 +342,14 @@ def test_ids_may_be_any_integers(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_lengths_may_be_small_integers(name):
+    """An unsigned length of 0, less one, is 255."""
+    model, (source, lengths), target = build(name), padded(ROWS), targets(4)
+    for dtype in (torch.uint8, torch.int8, torch.int16):
+        assert_same(model(source, lengths.to(dtype), target), model(source, lengths, target), str(dtype))
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_mixed_precision_gives_nearly_the_same(name):
     """Under autocast some layers compute in half precision, and all parts must still fit together."""
     model, (source, lengths), target = build(name, torch.float32), padded(ROWS), targets(4)
@@ -379,6 +387,10 @@ GOOD = {"source": padded(ROWS)[0], "lengths": padded(ROWS)[1], "target": targets
 BAD = [
     ("source", lambda x: x.float(), TypeError, ["source", "float32", "integer"]),
     ("source", lambda x: x > 5, TypeError, ["source", "bool", "integer"]),
+    ("source", lambda x: x.to(torch.uint8), TypeError, ["source", "uint8", "torch.int64 or torch.int32"]),
+    ("source", lambda x: x.cfloat(), TypeError, ["source", "complex64", "integer"]),
+    ("source", lambda x: x.tolist(), TypeError, ["source", "list", "integer"]),
+    ("lengths", lambda x: x.tolist(), TypeError, ["lengths", "list", "integers"]),
     ("source", lambda x: x[0], ValueError, ["source", "(5,)", "(batch, source)"]),
     ("source", lambda x: x + 7, ValueError, ["source", "17", "11", "0 to 10"]),
     ("source", lambda x: x - 1, ValueError, ["source", "-1", "0 to 10"]),

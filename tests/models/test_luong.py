@@ -164,6 +164,9 @@ def test_keys_are_projected_once_per_source(monkeypatch):
 def test_a_source_longer_than_the_location_score_can_weigh_is_refused():
     with pytest.raises(ValueError, match="5 positions and max_source is 4: row 0 has 5 words"):
         build(score="location", max_source=4)(*padded(), TARGET)
+    source, lengths = padded()
+    with pytest.raises(ValueError, match=r"no row has more than 4 words, so cut .*, source\[:, :4\]"):
+        build(score="location", max_source=4)(source, lengths.clamp(max=4), TARGET)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -129,12 +129,49 @@ def test_what_only_some_training_tasks_use_is_passed_over(model):
     assert torch.equal(other(SOURCE, LENGTHS)[0], model(SOURCE, LENGTHS)[0])
 
 
+def with_a_task() -> dict[str, torch.Tensor]:
+    return {f"bert.{name}": value for name, value in state().items()} | {
+        "cls.predictions.bias": torch.randn(11), "cls.predictions.transform.LayerNorm.weight": torch.randn(8),
+        "bert.pooler.dense.weight": torch.randn(8, 8), "bert.pooler.dense.bias": torch.randn(8),
+    }
+
+
+def from_tensorflow() -> dict[str, torch.Tensor]:
+    def old(name):
+        return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+    return {old(name): value for name, value in with_a_task().items()}
+
+
+@pytest.mark.parametrize("stored", [with_a_task, from_tensorflow])
+def test_a_bert_with_a_task_gives_its_encoder(model, stored):
+    """bert-base-uncased is stored so: every name begins with "bert.", and a layer norm has gamma and beta."""
+    other = BertEncoder.from_hugging_face(CONFIG, stored())
+    assert torch.equal(other(SOURCE, LENGTHS)[0], model(SOURCE, LENGTHS)[0])
+
+
+def test_an_old_config_says_nothing_of_epsilon():
+    config = {name: value for name, value in CONFIG.items() if name != "layer_norm_eps"}
+    assert BertEncoder.from_hugging_face(config, state()).norm.eps == 1e-12
+
+
+def test_weights_of_another_architecture_are_named_in_one_line():
+    """Hundreds of missing names hide the cause: these are not the weights of a BERT."""
+    other = {f"transformer.h.{i}.attn.c_attn.weight": torch.zeros(1) for i in range(200)}
+    with pytest.raises(ValueError, match="of 53 weights; it holds .* and 197 more instead: are") as caught:
+        BertEncoder.from_hugging_face(CONFIG, other)
+    assert len(str(caught.value)) < 600
+    with pytest.raises(ValueError, match="config lacks vocab_size, hidden_size"):
+        BertEncoder.from_hugging_face({"model_type": "bert"}, state())
+
+
 @pytest.mark.parametrize(("config", "change", "message"), [
-    ({"hidden_act": "gelu_new"}, {}, r"config\['hidden_act'\] is 'gelu_new': .* can only be 'gelu'"),
-    ({"model_type": "roberta"}, {}, "this encoder can only be 'bert'"),
+    ({"hidden_act": "gelu_new"}, {}, r"config\['hidden_act'\] is 'gelu_new': this model can only be 'gelu'"),
+    ({"model_type": "roberta"}, {}, "this model can only be 'bert'"),
     ({"position_embedding_type": "relative_key"}, {}, "can only be 'absolute'"),
     ({}, {"encoder.layer.2.output.dense.bias": None}, "state lacks encoder.layer.2.output.dense.bias"),
-    ({"num_hidden_layers": 2}, {}, "state holds encoder.layer.2.attention.output.LayerNorm.bias, .*no place"),
+    ({"num_hidden_layers": 2}, {},
+     "state holds encoder.layer.2.attention.output.LayerNorm.bias, .* and 13 more: .*no place"),
     ({"vocab_size": 12}, {}, r"word_embeddings.weight'\] has shape \(11, 8\): config asks for \(12, 8\)"),
 ])
 def test_another_model_is_refused(config, change, message):
@@ -193,6 +230,17 @@ def test_a_folder_in_hugging_face_s_form_is_read(tmp_path, model):
     assert tokens == ["[CLS]", "a", "un", "##seen", "[UNK]", "[SEP]"]
     _, expected = model(torch.tensor([[1, 4, 5, 6, 3, 2]]), torch.tensor([6]), need_weights=True)
     assert torch.equal(weights, torch.cat(expected))
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(from_tensorflow(), tmp_path / "pytorch_model.bin")
+    assert torch.equal(PretrainedEncoder.load(tmp_path).heads_of("a unseen zebra").weights, weights)
+    for name, content, cause in (
+        ("pytorch_model.bin", "version https://git-lfs.github.com/spec/v1", "pytorch_model.bin .*Git LFS"),
+        ("config.json", "{", "config.json cannot be read"),
+        ("tokenizer.json", "[]", "tokenizer.json cannot be read"),
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(ValueError, match=cause):
+            PretrainedEncoder.load(tmp_path)
 
 
 @pytest.mark.parametrize("absent", [WEIGHTS, "safetensors", "tokenizers"])

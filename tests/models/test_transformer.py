@@ -18,7 +18,8 @@ from attncourse.attention import (
     SoftmaxRead,
     padding_mask,
 )
-from attncourse.data.vocabulary import PAD, START
+from attncourse.data.vocabulary import END, PAD, START
+from attncourse.decoding import beam_search, greedy
 from attncourse.models import BASE, BIG, Maps, Transformer
 from attncourse.models.transformer import NORMS, DecoderLayer, Encoder, EncoderLayer, Residual
 
@@ -338,8 +339,11 @@ def test_a_sentence_longer_than_the_learned_positions_is_named(long):
         else:
             source, target = (words, short) if long == "source" else (short, words)
             model(source, torch.tensor([source.shape[1]]), target)
-    count = 6 if long == "step" else 7
-    words = [f"{count} positions", "5 were learned", "longest"]
+    words = {
+        "source": ["source has 7 positions", "longest is 5", "row 0 has 7 words"],
+        "target": ["7 positions", "5 were learned", "longest"],
+        "step": ["6 positions", "5 were learned", "longest"],
+    }[long]
     assert all(word in str(caught.value) for word in words), str(caught.value)
     assert model(short, torch.tensor([5]), short).logits.isfinite().all(), "five are not too many"
     assert build()(torch.full((1, 400), 4), torch.tensor([400]), short).logits.isfinite().all()
@@ -440,6 +444,32 @@ def test_decoding_with_a_cache_is_the_whole_pass(positions, norm):
         torch.testing.assert_close(weights, whole.weights[:, t], rtol=0, atol=1e-5)
     for cache in state.layers:
         assert cache.keys.shape == cache.values.shape == (3, HEADS, 30, WIDTH // HEADS)
+
+
+@torch.no_grad()
+def test_a_memory_in_which_nothing_is_hidden_has_no_mask():
+    """One sentence alone: each step would ask the mask of every layer for nothing."""
+    model, (source, lengths), target = build(), padded(), targets()
+    assert model.encode(source, lengths)[0].mask is not None
+    memory, state = model.encode(source[:1], lengths[:1])
+    assert memory.mask is None
+    step = model.step(target[:1, 0], state, memory)
+    expected = model(source, lengths, target)
+    torch.testing.assert_close(step.logits, expected.logits[:1, 0])
+    torch.testing.assert_close(step.weights, expected.weights[:1, 0])
+
+
+def test_decoding_stops_where_the_learned_places_end():
+    """The whole call would be lost for the one sentence that grows too long."""
+    places = partial(LearnedPositions, longest=6)
+    model = shaken(Transformer(WORDS, WORDS, width=WIDTH, heads=HEADS, positions=places))
+    assert model.longest_source == model.longest_target == 6 and build().longest_target is None
+    with torch.no_grad():
+        model.target_embedding.weight[END] = 0.0  # never the best
+    source, lengths = padded()
+    for found in (greedy(model, source, lengths), [best for best, *_ in beam_search(model, source, lengths)]):
+        assert all(len(each.tokens) <= 6 for each in found)
+        assert any(not each.finished for each in found), "this model ends, and tests nothing"
 
 
 def test_the_source_is_projected_once_however_long_the_target():

@@ -1,11 +1,11 @@
 """The mechanisms: pure tensor code that knows nothing of models, data or plots."""
 
-from attncourse.attention.atlas import ATLAS, SIZES, Mechanism, Sizes, cost_table, equation_table, mechanism
+from attncourse.attention.atlas import ATLAS, SIZES, Mechanism, Sizes, mechanism
 from attncourse.attention.blockwise import attend_blockwise
 from attncourse.attention.differential import DifferentialRead
 from attncourse.attention.equation import Attended, attend, masked_softmax
 from attncourse.attention.hard import (
-    Chosen,
+    HardAttended,
     HardAttention,
     MovingAverage,
     entropy,
@@ -54,7 +54,7 @@ __all__ = [
     "Alibi",
     "Attended",
     "AttentionPooling",
-    "Chosen",
+    "HardAttended",
     "ConcatScore",
     "CosineScore",
     "DifferentialRead",
@@ -87,9 +87,7 @@ __all__ = [
     "attend_blockwise",
     "causal_mask",
     "check_lengths",
-    "cost_table",
     "entropy",
-    "equation_table",
     "feature_map",
     "hop_penalty",
     "linear_attend",

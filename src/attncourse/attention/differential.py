@@ -3,7 +3,7 @@
     (softmax(Q_1 K_1^T / sqrt(d)) - lambda softmax(Q_2 K_2^T / sqrt(d))) V
 
 A softmax gives every key some weight, also the many that do not matter. The second map learns what the first
-gives away, and takes it off. Ye et al. 2025, "Differential Transformer", section 2.1. It is one more read
+gives away, and takes it off. Ye et al. 2024, "Differential Transformer", section 2.1. It is one more read
 inside the heads of chapter 07: everything around it stays.
 """
 

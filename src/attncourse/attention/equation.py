@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attncourse.attention.masks import check_mask
+from attncourse.attention.precision import at_least_float32, precise_matmul
 from attncourse.attention.scores import score_keys
 
 Score = Callable[..., Tensor]
@@ -34,7 +36,7 @@ def attend(
     value: Float[Tensor, "*batch keys d_v"],
     *,
     score: Score,
-    mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     projected_keys: Float[Tensor, "*batch keys _"] | None = None,
 ) -> Attended:
     """Read the values, each weighted by how well its key matches the query (Bahdanau et al. 2015, eq. 5-6).
@@ -47,22 +49,38 @@ def attend(
         mask: boolean, True = may be attended, broadcastable to (*batch, queries, keys).
         projected_keys: what `project_keys(score, key)` returned, if it was computed before.
 
+    Returns:
+        Context and weights in the dtype of `value`; computed in float32 at least, also inside autocast.
+
     Raises:
         ValueError: keys and values differ in number, or a shape does not fit.
-        TypeError: the mask is not boolean.
+        TypeError: the vectors are not floating, or the mask is not boolean.
+    """
+    check_vectors(query, key, value)
+    weights = masked_softmax(at_least_float32(score_keys(score, query, key, projected_keys)), mask)
+    if weights.shape[-2:] != (query.shape[-2], key.shape[-2]):
+        raise ValueError(f"score returned shape {tuple(weights.shape)}: it must end in "
+                         f"(queries, keys) = ({query.shape[-2]}, {key.shape[-2]})")
+    return Attended(precise_matmul(weights, value).to(value.dtype), weights.to(value.dtype))
+
+
+def check_vectors(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse what no reading can read: the one check of vectors for all of them.
+
+    Raises:
+        TypeError: vectors of whole numbers, or of truth values.
+        ValueError: fewer than two dimensions, or not as many values as keys.
     """
     for name, tensor in {"query": query, "key": key, "value": value}.items():
+        if not tensor.is_floating_point():
+            raise TypeError(f"{name} is {tensor.dtype}: a reading computes means, so it must be floating, "
+                            "such as torch.float32")
         if tensor.dim() < 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it needs at least two dimensions, "
                              "(..., number of vectors, width)")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
                          "every key needs exactly one value")
-    weights = masked_softmax(score_keys(score, query, key, projected_keys), mask)
-    if weights.shape[-2:] != (query.shape[-2], key.shape[-2]):
-        raise ValueError(f"score returned shape {tuple(weights.shape)}: it must end in "
-                         f"(queries, keys) = ({query.shape[-2]}, {key.shape[-2]})")
-    return Attended(weights @ value, weights)
 
 
 def masked_softmax(
@@ -85,20 +103,10 @@ def masked_softmax(
         raise TypeError(f"scores are {scores.dtype}: a softmax needs a floating dtype, such as torch.float32")
     if mask is None:
         return scores.softmax(dim)
-    _check_mask(mask, scores)
+    check_mask(mask, scores.shape)
     hidden = ~mask[(None,) * (scores.dim() - mask.dim())]  # with the same axes as the scores
     scores = scores.masked_fill(hidden, -torch.inf)
     # The softmax of a row of -inf is NaN, forward and backward. Such a row is set to a constant first,
     # and to 0 afterwards; a large finite number instead of -inf would turn it into a uniform row.
     empty = hidden.all(dim, keepdim=True)
     return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(hidden, 0.0)
-
-
-def _check_mask(mask: Tensor, scores: Tensor) -> None:
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
-    try:
-        mask.expand(scores.shape)
-    except RuntimeError:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to the shape of the "
-                         f"scores, {tuple(scores.shape)}") from None

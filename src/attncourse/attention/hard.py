@@ -12,15 +12,15 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from attncourse.attention.equation import Score, masked_softmax
+from attncourse.attention.equation import Score, check_vectors, masked_softmax
+from attncourse.attention.precision import at_least_float32, precise_matmul
 from attncourse.attention.scores import score_keys
 
 CHOICES = ("expectation", "sample", "arg max", "gumbel")
 
 
-class Chosen(NamedTuple):
+class HardAttended(NamedTuple):
     """What a reading by choice returns: `Attended`, and the probabilities that the choice was made with.
 
     Shapes: context (*batch, queries, d_v); weights (*batch, queries, keys), one-hot where one place was
@@ -69,16 +69,15 @@ class HardAttention(nn.Module):
         key: Float[Tensor, "*batch keys d_k"],
         value: Float[Tensor, "*batch keys d_v"],
         *,
-        mask: Bool[Tensor, "*#batch #queries #keys"] | None = None,
+        mask: Bool[Tensor, "*#scores"] | None = None,
         projected_keys: Tensor | None = None,
-    ) -> Chosen:
-        if key.shape[-2] != value.shape[-2]:
-            raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
-                             "every key needs exactly one value")
-        scores = score_keys(self.score, query, key, projected_keys)
+    ) -> HardAttended:
+        check_vectors(query, key, value)
+        scores = at_least_float32(score_keys(self.score, query, key, projected_keys))
         alpha = masked_softmax(scores, mask)
         weights = self._choose(scores, alpha, mask)
-        return Chosen(weights @ value, weights, alpha)
+        context = precise_matmul(weights, value)
+        return HardAttended(*(part.to(value.dtype) for part in (context, weights, alpha)))
 
     def _choose(self, scores: Tensor, alpha: Tensor, mask: Tensor | None) -> Tensor:
         if self.choice == "expectation":
@@ -88,15 +87,17 @@ class HardAttention(nn.Module):
         # Where log alpha + Gumbel noise is largest is a sample of alpha. The score is log alpha + a constant.
         noisy = scores + gumbel_noise(scores)
         if self.choice == "sample":
-            return one_hot(masked_softmax(noisy, mask)).to(alpha.dtype)
-        soft = masked_softmax(noisy / self.temperature, mask).to(alpha.dtype)
+            return one_hot(masked_softmax(noisy, mask))
+        soft = masked_softmax(noisy / self.temperature, mask)
         # Worth the one-hot choice exactly, for soft - soft is exactly 0; its gradient is that of `soft`.
         return one_hot(soft) + (soft - soft.detach())
 
 
 def one_hot(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
     """1 at the largest of each row (the first, of equals) and 0 elsewhere; a row of zeros stays one."""
-    largest = F.one_hot(alpha.argmax(-1), alpha.shape[-1]).to(alpha.dtype)
+    if not alpha.shape[-1]:
+        return alpha  # no keys, no choice
+    largest = torch.zeros_like(alpha).scatter(-1, alpha.argmax(-1, keepdim=True), 1.0)
     return largest.masked_fill((alpha == 0).all(-1, keepdim=True), 0.0)
 
 
@@ -105,9 +106,7 @@ def gumbel_noise(like: Tensor) -> Tensor:
 
     In float32 at least: half precision has too few values for every choice to remain possible.
     """
-    # -log u is an exponential variable, which is never 0.
-    dtype = torch.promote_types(like.dtype, torch.float32)
-    return -torch.empty(like.shape, dtype=dtype, device=like.device).exponential_().log()
+    return -torch.empty_like(at_least_float32(like)).exponential_().log()  # -log u is exponential, never 0
 
 
 # --- REINFORCE ---------------------------------------------------------------------------------------------
@@ -117,8 +116,9 @@ def log_probability(
     alpha: Float[Tensor, "*batch keys"], weights: Float[Tensor, "*batch keys"]
 ) -> Float[Tensor, "*batch"]:
     """log p(s) = sum_i s_i log alpha_i, s one-hot (Xu et al. 2015, eq. 8); 0 where no choice was made."""
-    chosen = (alpha * weights.detach()).sum(-1)
-    return chosen.masked_fill((weights == 0).all(-1), 1.0).log()
+    chosen = at_least_float32(alpha * weights.detach()).sum(-1).masked_fill((weights == 0).all(-1), 1.0)
+    # A place that was chosen may have a probability that is 0 after rounding to half.
+    return chosen.clamp(min=torch.finfo(chosen.dtype).tiny).log().to(alpha.dtype)
 
 
 def entropy(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch"]:
@@ -127,13 +127,14 @@ def entropy(alpha: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch"]:
     Added to the objective with a small factor, it keeps the choice from settling too early (Xu et al. 2015,
     section 4.1).
     """
-    return -(alpha * alpha.clamp(min=torch.finfo(alpha.dtype).tiny).log()).sum(-1)
+    precise = at_least_float32(alpha)  # the least normal number of float16, 6e-5, is no small probability
+    return -(precise * precise.clamp(min=torch.finfo(precise.dtype).tiny).log()).sum(-1).to(alpha.dtype)
 
 
 def score_function_loss(
     log_probability: Float[Tensor, "batch steps"],
     reward: Float[Tensor, "batch #steps"],
-    baseline: Float[Tensor, "#batch #steps"] | float = 0.0,
+    baseline: Float[Tensor, "*#rewards"] | float = 0.0,
 ) -> Float[Tensor, ""]:
     """A loss whose gradient is -(R - b) grad log p(s): the second term of the estimator (eq. 11-12).
 
@@ -143,7 +144,8 @@ def score_function_loss(
     Args:
         log_probability: of each choice.
         reward: R, log p(y | s, a) of the whole caption (one column), or `reward_to_go`.
-        baseline: b, which may not depend on the choices that it is used for.
+        baseline: b, one number or a shape that broadcasts to the rewards'. It may not depend on the choices
+            that it is used for.
     """
     advantage = torch.as_tensor(reward - baseline).detach()
     return -(advantage * log_probability).sum(-1).mean()

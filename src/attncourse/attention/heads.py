@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attncourse.attention.equation import check_vectors
+
 
 class KeysValues(NamedTuple):
     """What a query can read: projected keys and values of every head. Kept from step to step, it is a cache.
@@ -120,9 +122,7 @@ class Heads(nn.Module):
         """
         self._check("key", key)
         self._check("value", value)
-        if key.shape[-2] != value.shape[-2]:
-            raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
-                             "every key needs exactly one value")
+        check_vectors(key, key, value)
         return KeysValues(self._split(self.key_projection(key)), self._split(self.value_projection(value)))
 
     def for_every_head(self, shared: Float[Tensor, "*batch key_value_heads keys head_width"]) -> Tensor:

@@ -13,9 +13,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attncourse.attention.equation import Attended, attend
-from attncourse.attention.masks import causal_mask, check_order
+from attncourse.attention.equation import Attended, attend, check_vectors
+from attncourse.attention.masks import causal_mask, check_mask, check_order
 from attncourse.attention.multi_head import MultiHeadAttention
+from attncourse.attention.precision import at_least_float32, precise_matmul
+from attncourse.attention.scores import same_width
 
 BLOCK = 64  # positions that a causal reading takes in one product
 
@@ -25,14 +27,22 @@ def feature_map(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
     That is x + 1 above 0 and exp(x) below. Written so, a small feature is not lost in adding the 1.
     """
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    x = at_least_float32(x)
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+
+
+def log_feature_map(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """ln phi(x), that is ln(x + 1) above 0 and x below: no feature is too small for it."""
+    x = at_least_float32(x)
+    return torch.where(x > 0, x.clamp(min=0).log1p(), x)
 
 
 class LinearScore(nn.Module):
     """The score  ln phi(q)^T phi(k):  with it, `attend` *is* linear attention, at the price of all pairs.
 
     The softmax takes the logarithm away again: weights are phi(q)^T phi(k), divided by their sum (eq. 4).
+    Each vector's largest feature is taken out before the product and added to the logarithm after it, so that
+    two small features do not give a product too small for the dtype.
     """
 
     formula = r"\ln \phi(q)^\top \phi(k)"
@@ -41,8 +51,12 @@ class LinearScore(nn.Module):
     def forward(
         self, query: Float[Tensor, "*batch queries d"], key: Float[Tensor, "*batch keys d"]
     ) -> Float[Tensor, "*batch queries keys"]:
-        matched = feature_map(query) @ feature_map(key).transpose(-2, -1)
-        return matched.clamp(min=torch.finfo(matched.dtype).tiny).log()
+        same_width(query, key)
+        q, k = log_feature_map(query), log_feature_map(key)
+        q_top, k_top = q.detach().amax(-1, keepdim=True), k.detach().amax(-1, keepdim=True)
+        matched = precise_matmul((q - q_top).exp(), (k - k_top).exp().transpose(-2, -1))
+        matched = matched.clamp(min=torch.finfo(matched.dtype).tiny).log()
+        return matched + q_top + k_top.transpose(-2, -1)
 
 
 class LinearState(NamedTuple):
@@ -66,7 +80,7 @@ class LinearState(NamedTuple):
         if features.shape[-2] != value.shape[-2]:
             raise ValueError(f"features are those of {features.shape[-2]} keys and value holds "
                              f"{value.shape[-2]} vectors: every key needs exactly one value")
-        return cls(features.transpose(-2, -1) @ value, features.sum(-2))
+        return cls(precise_matmul(features.transpose(-2, -1), value), at_least_float32(features).sum(-2))
 
     def followed_by(
         self, features: Float[Tensor, "*batch keys d_k"], value: Float[Tensor, "*batch keys d_v"]
@@ -76,7 +90,7 @@ class LinearState(NamedTuple):
 
     def read(self, features: Float[Tensor, "*batch queries d_k"]) -> Float[Tensor, "*batch queries d_v"]:
         """S^T phi(q) / Z^T phi(q), given the features phi(q) of the queries (eq. 12); 0 before any key."""
-        return _divide(features @ self.memory, features @ self.total[..., None])
+        return _divide(precise_matmul(features, self.memory), precise_matmul(features, self.total[..., None]))
 
 
 def linear_attend(
@@ -84,7 +98,7 @@ def linear_attend(
     key: Float[Tensor, "*batch keys d"],
     value: Float[Tensor, "*batch keys d_v"],
     *,
-    mask: Bool[Tensor, "*#batch #one #keys"] | None = None,
+    mask: Bool[Tensor, "*#scores"] | None = None,
     causal: bool = False,
     need_weights: bool = True,
 ) -> Attended:
@@ -97,24 +111,44 @@ def linear_attend(
         need_weights: with them every pair is computed; without, the cost grows with the number of keys only.
 
     Returns:
-        The context, and the weights (*batch, queries, keys) or None.
+        The context, and the weights (*batch, queries, keys) or None, in the dtype of `value`; computed in
+        float32 at least, also inside autocast.
 
     Raises:
         ValueError: a shape that does not fit, or a mask that differs from query to query.
-        TypeError: the mask is not boolean.
+        TypeError: the vectors are not floating, or the mask is not boolean.
     """
     _check(query, key, value, mask, causal)
-    q, k = feature_map(query), feature_map(key)
-    precise = value.to(q.dtype)
     if need_weights:
         order = causal_mask(query.shape[-2], key.shape[-2], device=key.device) if causal else None
         both = order if mask is None else mask if order is None else mask & order
-        read = attend(query.to(q.dtype), key.to(q.dtype), precise, score=LinearScore(), mask=both)
-        return Attended(read.context.to(value.dtype), read.weights.to(query.dtype))
-    if mask is not None:
-        k = k.masked_fill(~_down_the_keys(mask), 0.0)  # a key without features is in no sum
-    context = _in_order(q, k, precise) if causal else LinearState.of(k, precise).read(q)
+        return attend(query, key, value, score=LinearScore(), mask=both)
+    q, k = _scaled_features(query, key, None if mask is None else _down_the_keys(mask), causal)
+    context = _in_order(q, k, value.to(k.dtype)) if causal else LinearState.of(k, value).read(q)
     return Attended(context.to(value.dtype), None)
+
+
+def _scaled_features(
+    query: Tensor, key: Tensor, visible: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """phi(q) and phi(k) times factors that the division by the sum takes away, so that no sum is too small.
+
+    The i-th feature of all keys is divided by the largest of them and that of all queries multiplied by it;
+    then each query's features are divided by their largest. A hidden key has no features: it is in no sum.
+    In causal order the largest may lie in the future, which nothing may depend on, be it by a last digit:
+    there the keys' features stay as they are, in float64, where a small one is far from being none.
+    """
+    q, k = log_feature_map(query), log_feature_map(key)
+    if visible is not None:
+        k = k.masked_fill(~visible, -torch.inf)
+    if causal:
+        double = torch.float32 if k.device.type == "mps" else torch.float64
+        q, k = q.to(double), k.to(double)
+    elif k.shape[-2]:
+        top = k.detach().amax(-2, keepdim=True)
+        top = top.masked_fill(top == -torch.inf, 0.0)  # no key is visible
+        q, k = q + top, k - top
+    return (q - q.detach().amax(-1, keepdim=True)).exp(), k.exp()
 
 
 def _in_order(q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "*batch queries d_v"]:
@@ -124,9 +158,9 @@ def _in_order(q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "*batch queries 
     contexts = []
     blocks = (part.split(BLOCK, dim=-2) for part in (q, k[..., before:, :], v[..., before:, :]))
     for q_part, k_part, v_part in zip(*blocks, strict=True):
-        inside = (q_part @ k_part.transpose(-2, -1)).tril()
-        context = q_part @ state.memory + inside @ v_part
-        total = q_part @ state.total[..., None] + inside.sum(-1, keepdim=True)
+        inside = precise_matmul(q_part, k_part.transpose(-2, -1)).tril()
+        context = precise_matmul(q_part, state.memory) + precise_matmul(inside, v_part)
+        total = precise_matmul(q_part, state.total[..., None]) + inside.sum(-1, keepdim=True)
         contexts.append(_divide(context, total))
         state = state.followed_by(k_part, v_part)
     return torch.cat(contexts, dim=-2)
@@ -154,27 +188,15 @@ def _down_the_keys(mask: Tensor) -> Bool[Tensor, "*#batch keys #one"]:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> None:
-    for name, tensor in {"query": query, "key": key, "value": value}.items():
-        if tensor.dim() < 2:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it needs at least two dimensions, "
-                             "(..., number of vectors, width)")
+    check_vectors(query, key, value)
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query has width {query.shape[-1]} and key has width {key.shape[-1]}: their "
                          "features are multiplied, so both need one width")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"key holds {key.shape[-2]} vectors and value holds {value.shape[-2]}: "
-                         "every key needs exactly one value")
     if causal:
         check_order(query.shape[-2], key.shape[-2])
     if mask is None:
         return
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
     if mask.dim() > 1 and mask.shape[-2] != 1:
         raise ValueError(f"mask has shape {tuple(mask.shape)}: linear attention sums the keys once for all "
                          "queries, so it must be (..., 1, keys); for the order of words there is causal=True")
-    try:
-        mask.expand(*key.shape[:-2], 1, key.shape[-2])
-    except RuntimeError:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to (..., 1, keys) = "
-                         f"{(*key.shape[:-2], 1, key.shape[-2])}") from None
+    check_mask(mask, (*key.shape[:-2], 1, key.shape[-2]))

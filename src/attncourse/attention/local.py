@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attncourse.attention.equation import Attended, masked_softmax
+from attncourse.attention.equation import Attended, check_vectors, masked_softmax
 from attncourse.attention.masks import check_lengths
+from attncourse.attention.precision import at_least_float32, precise_layer, precise_matmul
 from attncourse.attention.scores import LocationScore, score_keys
 
 CENTRES = ("monotonic", "predicted", "offset")
@@ -85,6 +86,7 @@ class LocalAttention(nn.Module):
         lengths: Int[Tensor, "batch"],
         time: int | Int[Tensor, "batch"] = 0,
         projected_keys: Float[Tensor, "batch keys _"] | None = None,
+        checked: bool = False,
     ) -> Attended:
         """Read each query's window; the weights come back over all keys, 0 outside the window.
 
@@ -93,8 +95,11 @@ class LocalAttention(nn.Module):
             lengths: (batch,), how many keys of a row are real.
             time: t of the first query, one number or one a row.
             projected_keys: `score.project_keys(key)`, if it was computed before.
+            checked: `check_lengths` was called before, so that no step reads them from the device.
         """
-        read = self.look(query, key, value, lengths=lengths, time=time, projected_keys=projected_keys)
+        read = self.look(
+            query, key, value, lengths=lengths, time=time, projected_keys=projected_keys, checked=checked
+        )
         weights = read.weights.new_zeros(*query.shape[:2], key.shape[1])
         return Attended(read.context, weights.scatter_add(-1, _inside(read.positions, key), read.weights))
 
@@ -107,9 +112,12 @@ class LocalAttention(nn.Module):
         lengths: Int[Tensor, "batch"],
         time: int | Int[Tensor, "batch"] = 0,
         projected_keys: Float[Tensor, "batch keys _"] | None = None,
+        checked: bool = False,
     ) -> Window:
         """The same reading with the weights of the window alone: nothing here is as long as the source."""
         _check_shapes(query, key, value, lengths)
+        if not checked:
+            check_lengths(lengths, key.shape[1])
         centre = self.centres(query, lengths, time)
         first = (centre - self.half_width).ceil().long()
         positions = first[..., None] + torch.arange(2 * self.half_width + 1, device=query.device)
@@ -117,15 +125,14 @@ class LocalAttention(nn.Module):
         visible = real & (positions <= (centre + self.half_width)[..., None])
 
         scores = self._scores(query, key, projected_keys, positions)
-        bend = -((positions - centre[..., None]) ** 2) / (2 * (self.half_width / 2) ** 2)
+        log_gaussian = -((positions - centre[..., None]) ** 2) / (2 * (self.half_width / 2) ** 2)
         if self.gaussian == "inside":
-            scores = scores + bend
+            scores = scores + log_gaussian
         weights = masked_softmax(scores, visible)
         if self.gaussian == "outside":
-            weights = weights * bend.exp()
-        values = _gather(value, positions)
-        context = (weights.to(values.dtype)[..., None, :] @ values).squeeze(-2)
-        return Window(context, weights, positions, centre)
+            weights = weights * log_gaussian.exp()
+        context = precise_matmul(weights[..., None, :], _gather(value, positions)).squeeze(-2)
+        return Window(context.to(value.dtype), weights.to(value.dtype), positions, centre)
 
     def centres(
         self,
@@ -134,30 +141,31 @@ class LocalAttention(nn.Module):
         time: int | Int[Tensor, "batch"] = 0,
     ) -> Float[Tensor, "batch queries"]:
         """p_t for every query. In half precision neighbouring positions would meet, so at least float32."""
-        precise = torch.promote_types(query.dtype, torch.float32)
-        steps = torch.arange(query.shape[1], device=query.device, dtype=precise)
+        query = at_least_float32(query)
+        steps = torch.arange(query.shape[1], device=query.device, dtype=query.dtype)
         now = (steps + torch.as_tensor(time, device=query.device)[..., None]).expand(query.shape[:2])
         if self.centre == "monotonic":
             return now
-        found = self.centre_output(self.centre_hidden(query).tanh()).squeeze(-1).to(precise)
+        found = precise_layer(self.centre_output, precise_layer(self.centre_hidden, query).tanh()).squeeze(-1)
         if self.centre == "predicted":
             return lengths[:, None] * found.sigmoid()
-        return torch.minimum((now + found).clamp(min=0), (lengths[:, None] - 1).clamp(min=0).to(precise))
+        return torch.minimum((now + found).clamp(min=0), (lengths[:, None] - 1).clamp(min=0).to(query.dtype))
 
     def _scores(self, query, key, projected_keys, positions) -> Float[Tensor, "batch queries window"]:
         """Each query is scored with the keys of its own window."""
         projected = None if projected_keys is None else _gather(projected_keys, positions)
-        return score_keys(self.score, query[:, :, None], _gather(key, positions), projected).squeeze(-2)
+        scores = score_keys(self.score, query[:, :, None], _gather(key, positions), projected)
+        return at_least_float32(scores.squeeze(-2))
 
 
 def _inside(positions: Tensor, key: Tensor) -> Int[Tensor, "batch queries window"]:
     """Positions that can be fetched; those off the source are hidden from the softmax, so any will do."""
-    return positions.clamp(0, key.shape[1] - 1)
+    return positions.clamp(0, max(key.shape[1] - 1, 0))
 
 
 def _gather(vectors: Tensor, positions: Tensor) -> Float[Tensor, "batch queries window width"]:
     """The vectors of each window: the only place where the keys are read, 2 D + 1 of them a query."""
-    rows = torch.arange(len(vectors), device=vectors.device)[:, None, None]
+    rows = torch.arange(vectors.shape[0], device=vectors.device)[:, None, None]
     return vectors[rows, _inside(positions, vectors)]
 
 
@@ -182,11 +190,11 @@ def _check_shapes(query, key, value, lengths) -> None:
     for name, tensor in {"query": query, "key": key, "value": value}.items():
         if tensor.dim() != 3:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: give (batch, positions, width)")
-    if key.shape[:2] != value.shape[:2] or len(query) != len(key):
+    check_vectors(query, key, value)
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
         raise ValueError(f"query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
-                         f"{tuple(value.shape)}: one batch size for all, as many values as keys")
-    check_lengths(lengths, key.shape[1])
-    if len(lengths) != len(key):
+                         f"{tuple(value.shape)}: one batch size for all")
+    if lengths.shape[0] != key.shape[0]:
         raise ValueError(f"lengths has {len(lengths)} entries for {len(key)} rows of keys: give one a row")
     if not key.shape[1]:
         raise ValueError("key has no positions: a batch of empty sources still needs one column, which "

@@ -3,6 +3,8 @@
 Beware of libraries with the opposite sense: `nn.MultiheadAttention` reads True as "hide this".
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -62,6 +64,22 @@ def values_can_be_read(tensor: Tensor) -> bool:
     recording = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
     mapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     return type(tensor) is Tensor and not mapped and recording is None
+
+
+def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    """Refuse a mask that is not boolean or does not broadcast to the scores' shape, (..., queries, keys).
+
+    Raises:
+        TypeError: it is not boolean.
+        ValueError: it does not broadcast.
+    """
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask is {mask.dtype}: it must be boolean, True where a position may be attended")
+    try:
+        mask.expand(*shape)
+    except RuntimeError:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to the shape of the "
+                         f"scores, {tuple(shape)}") from None
 
 
 def causal_mask(

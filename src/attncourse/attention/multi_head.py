@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended
 from attncourse.attention.heads import Heads, KeysValues
+from attncourse.attention.masks import check_mask
 from attncourse.attention.positions import HeadPositions
 from attncourse.attention.reads import Read, SoftmaxRead
 from attncourse.attention.scores import ScaledDotScore
@@ -127,15 +128,8 @@ class MultiHeadAttention(Heads):
         """The mask with an axis for the heads, which all see the same."""
         if mask is None:
             return None
-        if mask.dtype != torch.bool:
-            raise TypeError(f"mask is {mask.dtype}: it must be boolean, "
-                            "True where a position may be attended")
-        shape = (*queries.shape[:-3], queries.shape[-2], keys.shape[-2])
-        try:
-            mask.expand(shape)
-        except RuntimeError:
-            raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to "
-                             f"(..., queries, keys) = {shape}; it has no axis for the heads") from None
+        # Without an axis for the heads: all see the same.
+        check_mask(mask, (*queries.shape[:-3], queries.shape[-2], keys.shape[-2]))
         return mask[(None,) * (2 - mask.dim())].unsqueeze(-3)
 
     @classmethod

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended, attend
-from attncourse.attention.scores import DotScore, _positive
+from attncourse.attention.precision import precise_matmul
+from attncourse.attention.scores import DotScore, check_sizes
 
 
 class AttentionPooling(nn.Module):
@@ -33,7 +34,7 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, state_width: int, *, width: int | None = None, hops: int = 1):
         super().__init__()
-        _positive(state_width=state_width, hops=hops, **({} if width is None else {"width": width}))
+        check_sizes(state_width=state_width, hops=hops, **({} if width is None else {"width": width}))
         self.state_width = state_width
         self.hidden = None if width is None else nn.Linear(state_width, width)           # W, b; W_s1
         length = width or state_width
@@ -44,7 +45,7 @@ class AttentionPooling(nn.Module):
         self,
         states: Float[Tensor, "*batch keys d"],
         *,
-        mask: Bool[Tensor, "*#batch #hops #keys"] | None = None,
+        mask: Bool[Tensor, "*#scores"] | None = None,
     ) -> Attended:
         """Context (*batch, hops, d) and weights (*batch, hops, keys).
 
@@ -73,5 +74,5 @@ def hop_penalty(weights: Float[Tensor, "*batch hops keys"]) -> Float[Tensor, ""]
         raise ValueError(f"weights have shape {tuple(weights.shape)}: give (..., hops, keys)")
     real = (weights != 0).any(-1).any(-1)
     same = torch.eye(weights.shape[-2], dtype=weights.dtype, device=weights.device)
-    overlap = weights @ weights.transpose(-2, -1) - same
+    overlap = precise_matmul(weights, weights.transpose(-2, -1)) - same
     return (overlap.square().sum((-2, -1)) * real).sum() / real.sum().clamp(min=1)

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from attncourse.attention.equation import Attended, Score, attend, masked_softmax
 from attncourse.attention.masks import causal_mask, check_order
+from attncourse.attention.precision import precise_matmul
 from attncourse.attention.scores import ScaledDotScore
 
 Read = Callable[..., Attended]
@@ -65,14 +66,12 @@ class SoftmaxRead(nn.Module):
         if causal:
             mask = in_order(mask, queries, keys)
 
-        def score(query: Tensor, key: Tensor) -> Tensor:
-            scores = self.score(query, key)
-            return scores if bias is None else (scores + bias).to(scores.dtype)
-
+        score = self.score if bias is None else lambda query, key: self.score(query, key) + bias
         read = attend(queries, keys, values, score=score, mask=mask)
         if self.training and self.dropout:
             # The context comes from weights of which some are dropped; what is shown has none missing.
-            return Attended(F.dropout(read.weights, self.dropout) @ values, read.weights)
+            context = precise_matmul(F.dropout(read.weights, self.dropout), values)
+            return Attended(context.to(values.dtype), read.weights)
         return read
 
     def _fused(self, queries, keys, values, mask, causal, bias) -> Tensor:
@@ -139,10 +138,10 @@ class WindowRead(nn.Module):
             visible = visible & mask.gather(-1, places.expand(*mask.shape[:-2], -1, -1))
         near = keys[..., places, :]  # (*batch, heads, queries, window, head_width)
         weights = masked_softmax(self.score(queries[..., None, :], near), visible[..., None, :])
-        context = (weights @ values[..., places, :]).squeeze(-2)
+        context = precise_matmul(weights, values[..., places, :]).squeeze(-2).to(values.dtype)
         if not need_weights:
             return Attended(context, None)
-        weights = weights.squeeze(-2)
+        weights = weights.squeeze(-2).to(values.dtype)
         whole = weights.new_zeros(*queries.shape[:-1], known)
         # A place off the text has weight 0, and is added to a neighbour's.
         return Attended(context, whole.scatter_add(-1, places.expand_as(weights), weights))

@@ -14,7 +14,10 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
+
+from attncourse.attention.precision import at_least_float32, precise_matmul
 
 Queries = Float[Tensor, "*batch queries d_q"]
 Keys = Float[Tensor, "*batch keys d_k"]
@@ -28,8 +31,8 @@ class DotScore(nn.Module):
     cost = "d"
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
-        return query @ key.transpose(-2, -1)
+        same_width(query, key)
+        return precise_matmul(query, key.transpose(-2, -1))
 
 
 class ScaledDotScore(nn.Module):
@@ -43,9 +46,10 @@ class ScaledDotScore(nn.Module):
     cost = "d"
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
+        same_width(query, key)
         # The query is divided, not the scores: d numbers in place of as many as there are keys.
-        return query / math.sqrt(query.shape[-1]) @ key.transpose(-2, -1)
+        query = at_least_float32(query) / math.sqrt(query.shape[-1])
+        return precise_matmul(query, key.transpose(-2, -1))
 
 
 class CosineScore(nn.Module):
@@ -59,13 +63,13 @@ class CosineScore(nn.Module):
 
     def project_keys(self, key: Keys) -> Keys:
         """k / |k| for every key."""
-        return F.normalize(key, dim=-1)
+        return F.normalize(at_least_float32(key), dim=-1)
 
     def forward(self, query: Queries, key: Keys, *, projected_keys: Keys | None = None) -> Scores:
-        _same_width(query, key)
+        same_width(query, key)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        return F.normalize(query, dim=-1) @ projected_keys.transpose(-2, -1)
+        return precise_matmul(F.normalize(at_least_float32(query), dim=-1), projected_keys.transpose(-2, -1))
 
 
 class GeneralScore(nn.Module):
@@ -81,21 +85,22 @@ class GeneralScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width)
+        check_sizes(query_width=query_width, key_width=key_width)
+        self.query_width, self.key_width = query_width, key_width
         self.key_projection = nn.Linear(key_width, query_width, bias=False)  # W
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys d_q"]:
         """W k for every key: what remains of each step is a dot product."""
-        _width("key", key, self.key_projection.in_features)
+        _width("key", key, self.key_width)
         return self.key_projection(key)
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys d_q"] | None = None
     ) -> Scores:
-        _width("query", query, self.key_projection.out_features)
+        _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        return query @ projected_keys.transpose(-2, -1)
+        return precise_matmul(query, projected_keys.transpose(-2, -1))
 
 
 class AdditiveScore(nn.Module):
@@ -112,32 +117,33 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int, width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width, width=width)
+        check_sizes(query_width=query_width, key_width=key_width, width=width)
+        self.query_width, self.key_width = query_width, key_width
         self.query_projection = nn.Linear(query_width, width, bias=False)  # W
         self.key_projection = nn.Linear(key_width, width, bias=False)      # U
         self.energy = nn.Linear(width, 1, bias=False)                      # v
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
         """U k for every key: computed once per source, reused at every step."""
-        _width("key", key, self.key_projection.in_features)
+        _width("key", key, self.key_width)
         return self.key_projection(key)
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
     ) -> Scores:
-        _width("query", query, self.query_projection.in_features)
+        _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
         summed = self.query_projection(query)[..., :, None, :] + projected_keys[..., None, :, :]
-        # In place, and a product with the vector v rather than a layer with one output: faster, same numbers.
-        return summed.tanh_() @ self.energy.weight[0]
+        return self.energy(summed.tanh_()).squeeze(-1)  # in place: this is the largest tensor of the step
 
 
 class ConcatScore(nn.Module):
     """Concat score  v^T tanh(W [q; k])  (Luong et al. 2015, eq. 8).
 
     Cut W into its first d_q and its last d_k columns, and it is the additive score: W [q; k] = W_q q + W_k k.
-    Stored as one matrix, as printed in the paper; computed in two halves, so that the keys' half is reusable.
+    Stored as one matrix, as printed in the paper; computed as W [q; 0] + W [0; k], so that the keys' part is
+    reusable and the layer is called as any other, by hooks, adapters and quantisation, too.
 
     Args:
         query_width: d_q, length of a query vector.
@@ -150,15 +156,15 @@ class ConcatScore(nn.Module):
 
     def __init__(self, query_width: int, key_width: int, width: int):
         super().__init__()
-        _positive(query_width=query_width, key_width=key_width, width=width)
+        check_sizes(query_width=query_width, key_width=key_width, width=width)
         self.query_width, self.key_width = query_width, key_width
         self.projection = nn.Linear(query_width + key_width, width, bias=False)  # W
         self.energy = nn.Linear(width, 1, bias=False)                            # v
 
     def project_keys(self, key: Keys) -> Float[Tensor, "*batch keys width"]:
-        """The half of W [q; k] that belongs to the key."""
+        """W [0; k] for every key: the part of W [q; k] that belongs to the key."""
         _width("key", key, self.key_width)
-        return F.linear(key, self.projection.weight[:, self.query_width :])
+        return self.projection(F.pad(key, (self.query_width, 0)))
 
     def forward(
         self, query: Queries, key: Keys, *, projected_keys: Float[Tensor, "*batch keys width"] | None = None
@@ -166,9 +172,9 @@ class ConcatScore(nn.Module):
         _width("query", query, self.query_width)
         if projected_keys is None:
             projected_keys = self.project_keys(key)
-        projected_query = F.linear(query, self.projection.weight[:, : self.query_width])
+        projected_query = self.projection(F.pad(query, (0, self.key_width)))
         summed = projected_query[..., :, None, :] + projected_keys[..., None, :, :]
-        return summed.tanh_() @ self.energy.weight[0]
+        return self.energy(summed.tanh_()).squeeze(-1)
 
 
 class LocationScore(nn.Module):
@@ -184,16 +190,20 @@ class LocationScore(nn.Module):
 
     def __init__(self, query_width: int, max_keys: int):
         super().__init__()
-        _positive(query_width=query_width, max_keys=max_keys)
+        check_sizes(query_width=query_width, max_keys=max_keys)
+        self.query_width, self.max_keys = query_width, max_keys
         self.position_projection = nn.Linear(query_width, max_keys, bias=False)  # W
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _width("query", query, self.position_projection.in_features)
-        keys, max_keys = key.shape[-2], self.position_projection.out_features
-        if keys > max_keys:
-            raise ValueError(f"key holds {keys} positions and max_keys is {max_keys}: "
+        _width("query", query, self.query_width)
+        keys = key.shape[-2]
+        if keys > self.max_keys:
+            raise ValueError(f"key holds {keys} positions and max_keys is {self.max_keys}: "
                              f"build the score with max_keys of at least {keys}")
-        return F.linear(query, self.position_projection.weight[:keys])
+        projection = self.position_projection
+        if type(projection) is not nn.Linear:  # an adapter or a quantised layer has no rows to choose from
+            return projection(query)[..., :keys]
+        return functional_call(projection, {"weight": projection.weight[:keys]}, (query,))
 
 
 class GaussianScore(nn.Module):
@@ -213,9 +223,9 @@ class GaussianScore(nn.Module):
         self.log_bandwidth = nn.Parameter(torch.tensor(float(bandwidth)).log())
 
     def forward(self, query: Queries, key: Keys) -> Scores:
-        _same_width(query, key)
-        squared = (query[..., :, None, :] - key[..., None, :, :]).square().sum(-1)
-        return -squared / (2 * (2 * self.log_bandwidth).exp())
+        same_width(query, key)
+        apart = at_least_float32(query)[..., :, None, :] - at_least_float32(key)[..., None, :, :]
+        return -apart.square().sum(-1) / (2 * (2 * at_least_float32(self.log_bandwidth)).exp())
 
 
 def project_keys(score: nn.Module, key: Keys) -> Float[Tensor, "*batch keys _"] | None:
@@ -230,7 +240,13 @@ def score_keys(
     return score(query, key) if projected_keys is None else score(query, key, projected_keys=projected_keys)
 
 
-def _positive(**sizes: int) -> None:
+def check_sizes(**sizes: int) -> None:
+    """Refuse sizes that are not whole numbers of at least 1.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: below 1.
+    """
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int):
             raise TypeError(f"{name} is {size!r}: it must be a whole number")
@@ -243,7 +259,12 @@ def _width(name: str, vectors: Tensor, width: int) -> None:
         raise ValueError(f"{name} has width {vectors.shape[-1]}: this score was built for width {width}")
 
 
-def _same_width(query: Tensor, key: Tensor) -> None:
+def same_width(query: Tensor, key: Tensor) -> None:
+    """Refuse queries and keys of different widths, which cannot be multiplied.
+
+    Raises:
+        ValueError: the widths differ.
+    """
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query has width {query.shape[-1]} and key has width {key.shape[-1]}: this score "
                          "needs equal widths; GeneralScore and AdditiveScore take different ones")

@@ -17,6 +17,7 @@ from attncourse.coursework.wire import NotSendable, decode, encode, to_tensors
 LONGEST_WORDS = 400
 OPEN_FILES = 256  # each may hold memory of the kernel's
 MOST_CELLS = 2000
+MOST_TAGS, LONGEST_NAME = 50, 100
 MOST_LETTERS = 2_000_000  # in all cells together
 
 
@@ -163,11 +164,16 @@ class Student:
 def _cell(cell: dict) -> dict:
     source, metadata = cell.get("source", ""), cell.get("metadata") or {}
     return {
-        "kind": cell["cell_type"],
-        "id": str(cell.get("id") or metadata.get("id") or ""),  # Colab keeps it in the metadata
-        "tags": [str(tag) for tag in metadata.get("tags") or []],
+        "kind": _name(cell["cell_type"]),
+        "id": _name(cell.get("id") or metadata.get("id") or ""),  # Colab keeps it in the metadata
+        "tags": [_name(tag) for tag in list(metadata.get("tags") or [])[:MOST_TAGS]],
         "source": source if isinstance(source, str) else "".join(source),
     }
+
+
+def _name(value: Any) -> str:
+    """A name of a few letters: what is longer, or no text at all, is none that anybody looks for."""
+    return value[:LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _new_shell():

@@ -4,6 +4,7 @@ Feedback names the question, the case and the kind of fault. It never holds hidd
 a line of a hidden check.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 
@@ -42,10 +43,11 @@ def _question(verdict: Verdict) -> dict:
     if verdict.cases:
         record["cases"] = dict(verdict.cases)
         record["check"] = "" if verdict.earned else verdict.check
+        record |= {"remark": verdict.remark} if verdict.remark else {}
     elif verdict.answer:
         record["remark"] = verdict.remark
     else:
-        record["remark"] = "nothing is written here"
+        record["remark"] = verdict.remark or "nothing is written here"
     return record
 
 
@@ -103,6 +105,41 @@ def by_hand_page(answers: Iterable[tuple[str, str, Verdict]], sets: dict[str, Pr
                 f"<h3>{escape(student)}</h3><pre>{escape(verdict.answer)}</pre>" for student, verdict in mine
             ]
     return _page("To grade by hand", body)
+
+
+def class_page(reports: Iterable[Report], sets: dict[str, ProblemSet]) -> str:
+    """For each question, how many had all its points, and what was wrong, the most frequent first."""
+    by_set: dict[str, list[Report]] = {}
+    for report in reports:
+        by_set.setdefault(report.problem_set, []).append(report)
+    body = ["<h1>The class</h1>"]
+    for name, of_set in by_set.items():
+        mean = sum(report.earned for report in of_set) / len(of_set)
+        body.append(
+            f"<h2>{escape(sets[name].title)}: {mean:.1f} of {of_set[0].points} points on average</h2>"
+        )
+        for verdicts in zip(*(report.verdicts for report in of_set), strict=True):
+            body += _class_lines(verdicts)
+    return _page("The class", body)
+
+
+def _class_lines(verdicts: tuple[Verdict, ...]) -> list[str]:
+    graded = [verdict for verdict in verdicts if verdict.earned is not None]
+    whole = sum(verdict.earned == verdict.points for verdict in graded)
+    title = f"{verdicts[0].number} {verdicts[0].title}"
+    lines = [f"<p>{escape(title)}: all points for {whole} of {len(graded)}</p>", "<ul>"]
+    wrong = [verdict for verdict in graded if not verdict.earned and verdict.cases]
+    said = Counter(map(_what_was_wrong, wrong))
+    lines += [
+        f"<li>{count} time{'s' * (count > 1)}: {escape(words)}</li>" for words, count in said.most_common(5)
+    ]
+    return [*lines, "</ul>"]
+
+
+def _what_was_wrong(verdict: Verdict) -> str:
+    """The mistake as the visible check names it, or else the first case that was not right."""
+    of_cases = (f"{case}: {words}" for case, words in verdict.cases if words != RIGHT)
+    return verdict.check or next(of_cases, verdict.remark)
 
 
 def _page(title: str, body: list[str]) -> str:

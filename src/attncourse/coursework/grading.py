@@ -6,6 +6,8 @@ What is written to the folder OUT:
     feedback/STUDENT/    SET.html and SET.json, for the student; not_graded.html where no notebook can be read
     by_hand.csv          the answers that a person grades: fill in `points`, grade again, and they are added
     by_hand.html         those answers beside rubric and model answer
+    changes.csv          every number of points that another run changed, with the time
+    class.html           which question was right how often, and what was wrong
     reports/, secret     what has been judged, and the seed of the hidden inputs: not for students
 """
 
@@ -16,9 +18,10 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from threading import Lock, get_ident
 
@@ -26,7 +29,9 @@ import psutil
 from tqdm import tqdm
 
 from attncourse import __version__
-from attncourse.coursework.feedback import by_hand_page, feedback_page, feedback_record
+from attncourse.coursework.by_hand import COLUMNS as BY_HAND
+from attncourse.coursework.by_hand import Given, add_given, no_formula, read_given, row_as_given, row_for
+from attncourse.coursework.feedback import by_hand_page, class_page, feedback_page, feedback_record
 from attncourse.coursework.judge import Exam, Report, judge, prepare
 from attncourse.coursework.problems import ProblemSet, UnsoundExam, read_problem_set, read_problem_sets
 from attncourse.coursework.sandbox import MEGABYTE, Limits, opened, require_sandbox
@@ -38,8 +43,6 @@ from attncourse.coursework.submissions import (
     folder_name,
     readable_name,
 )
-
-BY_HAND = ("student", "problem set", "question", "of", "points", "remark")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def grade(
     secret: Path | None = None,
     limits: Limits | None = None,
     sandboxed: bool = True,
+    again: Collection[str] = (),
 ) -> list[Graded]:
     """Grade every submission of a folder and write grades and feedback.
 
@@ -77,6 +81,7 @@ def grade(
         secret: a file with the seed of the hidden inputs, made at random if missing; OUT/secret if None.
         limits: what a submission may take.
         sandboxed: whether each submission is shut in; False only by the lecturer's own decision.
+        again: students who are judged again, though nothing of theirs has changed.
 
     Raises:
         FileNotFoundError, ValueError: there is nothing to grade, or no way to; the message says what.
@@ -84,26 +89,31 @@ def grade(
     """
     limits = limits or Limits()
     handed_in, (sets, broken) = find_submissions(submissions), _read_sets(source)
+    unknown = set(again) - {one.student for one in handed_in}
+    if unknown:
+        raise ValueError(f"nobody in {submissions} is called {', '.join(sorted(unknown))}")
     secret = secret or out / "secret"
     if sandboxed:
         require_sandbox(submissions, out, source, secret)
-    points_by_hand = _read_by_hand(out / "by_hand.csv")
+    read_given(out / "by_hand.csv", sets)  # what cannot be understood is said before hours of work
     for folder in (out, out / "reports", out / "feedback"):
         _private(folder)
     grader = _Grader(out / "reports", source, sets, broken, _secret(secret), limits, sandboxed)
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(grader.grade, one) for one in handed_in]
+        waiting = [pool.submit(grader.grade, one, one.student in again) for one in handed_in]
         try:
             done = tqdm(as_completed(waiting), total=len(waiting), desc="graded", unit="submission")
             graded = sorted((future.result() for future in done), key=lambda one: one.student)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    # Read now: somebody may have filled it in meanwhile.
+    given = read_given(out / "by_hand.csv", sets)
+    rest = add_given({one.student: one.reports.values() for one in graded}, given)
     for one in graded:
-        _add_by_hand(one, points_by_hand)
         with costing_nobody_else(one.remarks, "the feedback"):
             _write_feedback(out / "feedback", one, sets)
-    _write(out, graded, sets, points_by_hand)
+    _write(out, graded, sets, rest)
     return graded
 
 
@@ -181,13 +191,13 @@ class _Grader:
                 raise UnsoundExam(self._unsound[name])
             return self._exams[name]
 
-    def grade(self, handed_in: HandedIn) -> Graded:
-        """Everything of one student's: read, judged, and kept in a report."""
+    def grade(self, handed_in: HandedIn, again: bool) -> Graded:
+        """Everything of one student's: read, judged unless it was before, and kept in a report."""
         graded = Graded(handed_in.student, {}, list(handed_in.remarks))
         before, now = {}, {}
         stored = self.reports / f"{graded.folder}.json"
         with costing_nobody_else(graded.remarks, "the earlier report"):
-            before = _load(stored)
+            before = {} if again else _load(stored)
         for path in handed_in.notebooks[: self.limits.notebooks]:
             with costing_nobody_else(graded.remarks, readable_name(path.name)):
                 key = self._key(path)
@@ -247,45 +257,6 @@ def _write_whole(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-# --- Points that a person gives ----------------------------------------------------------------------------
-
-
-def _read_by_hand(path: Path) -> dict[tuple[str, str], dict]:
-    """The rows that are filled in so far, by student and question.
-
-    Raises:
-        ValueError: points that are none, or more than the question has; the message names the row.
-    """
-    if not path.exists():
-        return {}
-    given = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
-            if not (row.get("points") or "").strip():
-                continue
-            try:
-                fits = 0 <= _points(row) <= float(row["of"])
-            except (KeyError, TypeError, ValueError):
-                fits = False
-            if not fits:
-                allowed = f"a number from 0 to {row.get('of')}"
-                raise ValueError(f"{path}, row {number}: points is {row['points']!r}, and not {allowed}")
-            given[row["student"], row["question"]] = row
-    return given
-
-
-def _points(row: dict) -> float:
-    return float(row["points"].replace(",", "."))
-
-
-def _add_by_hand(graded: Graded, given: dict[tuple[str, str], dict]) -> None:
-    for report in graded.reports.values():
-        for verdict in report.verdicts:
-            row = given.get((graded.student, verdict.number))
-            if verdict.answer and row:
-                verdict.earned, verdict.remark = _points(row), row.get("remark") or ""
-
-
 # --- What is written ---------------------------------------------------------------------------------------
 
 
@@ -303,7 +274,7 @@ def _write_feedback(feedback: Path, one: Graded, sets: dict[str, ProblemSet]) ->
         _write_whole(folder / f"{name}.html", feedback_page(record))
 
 
-def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: dict) -> None:
+def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], rest: list[Given]) -> None:
     for name in sets:
         if any(name in one.reports for one in graded):
             _write_grades(out / f"grades_{name}.csv", sets[name], graded)
@@ -314,15 +285,11 @@ def _write(out: Path, graded: list[Graded], sets: dict[str, ProblemSet], given: 
         for verdict in report.verdicts
         if verdict.answer
     ]
-    rows = [
-        [student, name, verdict.number, verdict.points, _number(verdict.earned), verdict.remark]
-        for student, name, verdict in by_hand
-    ]
-    # Points for whoever is not in the folder this time stay as well.
-    here = {(row[0], row[2]) for row in rows}
-    rows += [[row.get(name) for name in BY_HAND] for key, row in given.items() if key not in here]
-    _write_csv(out / "by_hand.csv", BY_HAND, rows)
+    rows = [row_for(*answer) for answer in by_hand]
+    # What overrules the machine stays as well, and points for whoever is not in the folder this time.
+    _write_csv(out / "by_hand.csv", BY_HAND, [*rows, *map(row_as_given, rest)], keep="by_hand_before.csv")
     _write_whole(out / "by_hand.html", by_hand_page(by_hand, sets))
+    _write_whole(out / "class.html", class_page((r for one in graded for r in one.reports.values()), sets))
 
 
 def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> None:
@@ -338,22 +305,53 @@ def _write_grades(path: Path, problem_set: ProblemSet, graded: list[Graded]) -> 
         points = [_number(verdict.earned) for verdict in report.verdicts]
         remarks = "; ".join([*one.remarks, *report.remarks])
         rows.append([one.student, _number(report.earned), report.points, *points, waiting, remarks])
-    _write_csv(path, ["student", "points", "of", *numbers, "still to grade by hand", "remarks"], rows)
+    heading = ["student", "points", "of", *numbers, "still to grade by hand", "remarks"]
+    rows = [[_cell(field) for field in row] for row in rows]
+    _write_changes(path, [dict(zip(heading, map(no_formula, row), strict=True)) for row in rows], numbers)
+    _write_csv(path, heading, rows)
+
+
+def _write_changes(path: Path, rows: list[dict[str, str]], numbers: list[str]) -> None:
+    """Add to the log which points differ from those in the table that is about to be replaced."""
+    log, time = path.with_name("changes.csv"), datetime.now().astimezone().isoformat(timespec="seconds")
+    before = {row.get("student"): row for row in _rows(path)}
+    changes = [
+        [row["student"], path.stem.removeprefix("grades_"), number, old[number], row[number], time]
+        for row in rows
+        if (old := before.get(row["student"]))
+        for number in numbers
+        if old.get(number, row[number]) != row[number]
+    ]
+    if changes:
+        heading = ["student", "problem set", "question", "before", "after", "time"]
+        _write_csv(log, heading, [*(row.values() for row in _rows(log)), *changes])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+        return list(csv.DictReader(file))
 
 
 def _number(points: float | None) -> str:
     return "" if points is None else f"{points:g}"
 
 
-def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable]) -> None:
+def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable], keep: str = "") -> None:
+    """Write a table; a file that it replaces is kept under the name `keep`, if there is one."""
     table = io.StringIO(newline="")
-    csv.writer(table).writerows([map(_cell, row) for row in [header, *rows]])
+    csv.writer(table).writerows([map(no_formula, row) for row in [header, *rows]])
     # With its mark, so that spreadsheets read names of every language.
-    _write_whole(path, "\ufeff" + table.getvalue())
+    text = "\ufeff" + table.getvalue()
+    if keep and path.exists() and path.read_bytes() != text.encode("utf-8", "replace"):
+        before = path.with_name(keep)
+        before.unlink(missing_ok=True)
+        os.link(path, before)
+    _write_whole(path, text)
 
 
 def _cell(value: object) -> str:
-    """A field of a table: of one line, of a length that every reader takes, and never a formula."""
+    """A field of a table, of one line and of a length that every reader takes."""
     text = "".join(letter if letter.isprintable() else " " for letter in str(value))
-    text = f"'{text}" if text[:1] in tuple("=+-@") else text
     return text if len(text) <= LONGEST_FIELD else f"{text[:LONGEST_FIELD]} ..."

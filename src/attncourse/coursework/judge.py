@@ -13,7 +13,7 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,9 +176,30 @@ def judge(
         trial = _Trial(cells, problem_set, exam.asked, limits, sandboxed, exam.right)
     except Ended as end:
         return f"{readable_name(path.name)} could not be run on this machine: {end}"
+    moved = list(_asked_in_place(trial, exam, cells, limits, sandboxed))
     verdicts = [_verdict(question, exam, trial, cells) for question in problem_set.questions]
-    remarks = _few([*remarks_on(cells, problem_set), *trial.remarks()])
+    remarks = _few([*remarks_on(cells, problem_set), *moved, *trial.remarks()])
     return Report(student, problem_set.name, problem_set.points, verdicts, remarks)
+
+
+def _asked_in_place(
+    trial: "_Trial", exam: Exam, cells: list[Cell], limits: Limits, sandboxed: bool
+) -> Iterator[str]:
+    """Ask once more, after its own cells alone, what a later cell gave another meaning; a remark for each.
+
+    All else is asked at the end: what is asked in between, a later cell could tell its author.
+    """
+    for number in trial.given_another_meaning():
+        last = max(index for index, cell in enumerate(cells) if cell.number == number)
+        seconds = trial.until - time.monotonic()
+        if seconds <= 1:
+            return
+        asked, right = {number: exam.asked[number]}, {number: exam.right[number]}
+        shorter = replace(limits, submission_seconds=round(seconds))
+        with contextlib.suppress(Ended):
+            own = _Trial(cells[: last + 1], exam.problem_set, asked, shorter, sandboxed, right)
+            trial.outcomes |= {step: reply for step, reply in own.outcomes.items() if step[0] == "ask"}
+            yield f"a cell below question {number} changes what it uses: it was asked after its own cells"
 
 
 def _few(remarks: list[str]) -> list[str]:
@@ -228,24 +249,31 @@ def _name(error: Any) -> str:
 class _Trial:
     """One submission's steps, carried out in as many processes as it takes.
 
-    A step is ("cell", index), ("check", question) or ("ask", question, case). `outcomes` holds the reply to
-    each, or {"ended": why} for a step that ended its process. An answer is compared as it comes, with what is
-    `right`, and not kept; the author's own, where nothing is right yet, stays as {"value": ...}.
+    A step is ("cell", index), ("check", question), ("again", question), the check once more below all cells,
+    or ("ask", question, case). `outcomes` holds the reply to each, or {"ended": why} for what ended its
+    process. An answer is compared as it comes, with what is `right`, and not kept; the author's own, where
+    nothing is right yet, stays as {"value": ...}.
     """
 
     def __init__(self, cells, problem_set, asked, limits, sandboxed, right=None):
         self.cells, self.asked, self.limits, self.right = cells, asked, limits, right
         self.questions = {question.number: question for question in problem_set.questions}
         self.outcomes: dict[tuple, dict] = {}
-        steps, until = list(self._steps()), None
+        self.until: float | None = None
+        steps = list(self._steps())
         while self._open(steps):
             with Session(None, limits, sandboxed=sandboxed) as session:
-                if until is None:  # the first start is not the submission's doing; what it ends, it pays for
+                if self.until is None:  # the first start is not the submission's doing; others it pays for
                     session.ask("begin", limits.start_seconds)
-                    until = time.monotonic() + limits.submission_seconds
+                    self.until = time.monotonic() + limits.submission_seconds
                 else:
-                    self._begin_again(steps, session, until)
-                self._carry_out(steps, session, until)
+                    self._begin_again(steps, session, self.until)
+                self._carry_out(steps, session, self.until)
+
+    def given_another_meaning(self) -> list[str]:
+        """The questions whose check passed in its place, and fails after the cells below."""
+        passed = [step[1] for step, reply in self.outcomes.items() if step[0] == "check" and not reply]
+        return [number for number in passed if "error" in self.outcomes.get(("again", number), {})]
 
     def answers(self, number: str) -> list[dict]:
         """The replies to everything that is asked in one question."""
@@ -263,7 +291,8 @@ class _Trial:
         """The code cells in order, each check once in its place, then everything that is asked."""
         checked = set()
         for index, cell in enumerate(self.cells):
-            if cell.kind != "code" or cell.part == "hidden-check":
+            words = cell.part == "answer" and cell.number not in self.asked
+            if cell.kind != "code" or cell.part == "hidden-check" or words:
                 continue
             if cell.part != "visible-check" or cell.number not in self.asked:
                 yield ("cell", index)
@@ -272,6 +301,7 @@ class _Trial:
                 yield ("check", cell.number)
         for number in sorted(self.asked.keys() - checked):
             yield ("check", number)
+        yield from (("again", number) for number in sorted(checked))
         for number, cases in self.asked.items():
             yield from (("ask", number, index) for index in range(len(cases)))
 

@@ -36,6 +36,16 @@ FIRST_LINES = {
     "rubric": r"\*\*Rubric {}\*\*$",
 }
 BEGIN, END = "BEGIN SOLUTION", "END SOLUTION"
+# What editors and the book understand beside the parts and kinds; anything else is taken for a slip.
+OTHER_TAGS = re.compile(r"(hide|remove|nbval|scroll)-.+|full-width|margin|parameters|popout|raises-exception")
+# Marks of solutions and hidden tests, of this course and of other tools, however they are written.
+_SECRET = r"(solution|hidden[\s_-]*tests?)"
+MARKS = re.compile(
+    rf"(begin|end)[\s_-]+{_SECRET}|^\s*(#+|<!--)\s*({_SECRET}|hidden)[^a-z]*$", flags=re.IGNORECASE
+)
+# First lines that only one part may have, however they are written.
+_NAMED = r"(question|your answer to question|check|hidden[\s_-]*check|mistake|rubric)"
+_NAMES = re.compile(rf"\W*{_NAMED}\s+\d\d?\W\d(\W*$|\W*:)")
 UNANSWERED = "*Write your answer here.*"
 
 
@@ -124,6 +134,7 @@ def read_problem_set(path: Path) -> ProblemSet:
                 questions.append(_question(cell))
             elif part:
                 _add(questions, part, cell)
+            _check_for_slips(part, cell)
         except (ValueError, SyntaxError) as error:
             raise ValueError(f"{path.name}, cell {number} ({cell.get('id', 'no id')}): {error}") from None
     try:
@@ -164,6 +175,26 @@ def _add(questions: list[Question], part: str, cell: NotebookNode) -> None:
         without_solution(cell.source)
         if (cell.cell_type == "markdown") != question.by_hand:
             raise ValueError(f"the answer to an {question.kind} is not a {cell.cell_type} cell")
+
+
+def _check_for_slips(part: str, cell: NotebookNode) -> None:
+    """Refuse what would hand out a solution or a hidden check because a tag or a mark is misspelt."""
+    tags = cell.metadata.get("tags", [])
+    for tag in tags:
+        if tag not in (*PARTS, *KINDS) and not OTHER_TAGS.fullmatch(tag):
+            raise ValueError(f"there is no tag {tag!r}: choose from {', '.join((*PARTS, *KINDS))}")
+    if len(set(tags) & set(PARTS)) > 1:
+        raise ValueError(f"a cell is one part, and this one is tagged {', '.join(tags)}")
+    first = cell.source.partition("\n")[0]
+    if not part and _NAMES.match(first.lower()):
+        raise ValueError(f"it begins with {first!r}, and has no tag that says which part it is")
+    for line in cell.source.splitlines():
+        right = part == "answer" and (BEGIN in line or END in line)
+        if MARKS.search(line) and not right:
+            raise ValueError(
+                f"{line.strip()!r} is a mark outside its place: a solution stands in an answer, between "
+                f"{BEGIN} and {END}; hidden tests have a cell of their own, tagged hidden-check"
+            )
 
 
 def _check_whole(name: str, questions: list[Question]) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import attncourse
@@ -48,6 +48,30 @@ class Limits:
     things_in_a_reply: int = 200_000  # lists, names and numbers, which take far more than their letters
     notebook: int = 256 * MEGABYTE
     notebooks: int = 20  # of one student
+
+
+_IN_MEGABYTES = ("memory", "disk", "reply", "notebook")
+
+
+def limits_from(settings: list[str]) -> Limits:
+    """The limits with some of them changed, each as "NAME=NUMBER"; sizes are in megabytes.
+
+    Raises:
+        ValueError: there is no such limit, or the number is none.
+    """
+    changed: dict[str, float] = {}
+    for setting in settings:
+        name, _, number = setting.partition("=")
+        kinds = {field.name: type(field.default) for field in fields(Limits)}
+        if name not in kinds:
+            raise ValueError(f"there is no limit {name!r}: choose from {', '.join(kinds)}")
+        try:
+            changed[name] = kinds[name](number) * (MEGABYTE if name in _IN_MEGABYTES else 1)
+        except ValueError:
+            changed[name] = 0
+        if not 0 < changed[name] < float("inf"):
+            raise ValueError(f"the limit {name} is {number!r}, and not a number above 0")
+    return replace(Limits(), **changed)
 
 
 class NoSandbox(RuntimeError):
@@ -141,8 +165,8 @@ class Session:
     def __init__(self, notebook: Path | None, limits: Limits, *, sandboxed: bool = True):
         self.limits, self.sandboxed = limits, sandboxed
         self._walls = self._folder = None
-        self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
         file = -1 if notebook is None else opened(notebook, limits.notebook)
+        self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
         try:
             self._process = self._started(file)
         except BaseException:
@@ -250,6 +274,7 @@ class Session:
                     received += piece
                 if len(received) > most:
                     raise Ended(f"its answer is larger than {most // MEGABYTE} MB")
+        self._look_after()  # what this request took too much is not blamed on the next
         return bytes(received)
 
     def _look_after(self) -> None:

@@ -1,6 +1,7 @@
-"""A student's own look at a notebook before handing it in: which of its visible checks pass."""
+"""A student's own look at a notebook before handing it in: what passes, and what fails."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +36,21 @@ def run_checks(notebook: Path, limits: Limits | None = None) -> list[Checked]:
             raise ValueError(f"{notebook} cannot be read as a notebook ({error})") from None
         if not any(cell.part == "visible-check" for cell in cells):
             raise ValueError(f"{notebook} has no check cell: is it a problem set?")
-        return list(_run(session, [cell for cell in cells if cell.kind == "code"], limits))
+        return list(_run(session, cells, limits))
 
 
-def _run(session: Session, cells: list[Cell], limits: Limits):
+def _run(session: Session, cells: list[Cell], limits: Limits) -> Iterator[Checked]:
     session.ask("begin", limits.start_seconds)
-    for cell in cells:
+    for index, cell in enumerate(cells, start=1):
+        if cell.kind != "code":
+            continue
+        name = f"cell {index}" + (f" (question {cell.number})" if cell.number else "")
         try:
             words = session.ask("run", limits.cell_seconds, source=cell.source).get("error", "")
         except Ended as end:
-            yield Checked(f"question {cell.number}" if cell.number else "a cell", str(end))
+            yield Checked(name, str(end))
             return
         if cell.part == "visible-check":
             yield Checked(f"question {cell.number}", words.removeprefix("AssertionError: "))
+        elif words:
+            yield Checked(name, words)

@@ -277,11 +277,16 @@ def _plain(source: str) -> list[str]:
 
 
 def words_for(question_number: str, cells: list[Cell]) -> str:
-    """What a student wrote under a question that is graded by hand, in its cell or in new ones below it."""
-    texts, below = [], False
+    """What a student wrote under a question that is graded by hand, in its cell or in new ones below it.
+
+    Words in a code cell are words as well, if they stand in the answer's own cell or nowhere else.
+    """
+    texts, in_code, below = [], [], False
     for cell in cells:
         if cell.part:
             below = cell.number == question_number
-        if below and cell.part != "question" and cell.kind == "markdown":
-            texts.append(re.sub(_HEADING, "", cell.source).replace(UNANSWERED, "").strip())
-    return "\n\n".join(filter(None, texts))
+        if below and cell.part != "question":
+            own = cell.kind in ("markdown", "raw") or cell.part == "answer"
+            text = re.sub(_HEADING, "", cell.source).replace(UNANSWERED, "").strip()
+            (texts if own else in_code).append(text)
+    return "\n\n".join(filter(None, texts)) or "\n\n".join(filter(None, in_code))

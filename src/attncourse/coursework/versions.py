@@ -102,6 +102,7 @@ def _student_cells(problem_set: ProblemSet, chapters: str) -> Iterator[NotebookN
         if cell.cell_type == "markdown":
             source = _CHAPTER.sub(rf"[\1]({chapters}\2)" if chapters else r"\1", source)
         kept = _new_cell(cell.cell_type, source, _id(part, number) or cell.id)
+        _attach(kept, cell)
         if part:
             kept.metadata["tags"] = [part]
         yield kept
@@ -124,6 +125,7 @@ def _nbgrader_cells(problem_set: ProblemSet, questions: dict[str, Question]) -> 
         if part in ("mistake", "rubric"):
             continue
         made = _new_cell(cell.cell_type, cell.source, _id(part, number) or cell.id)
+        _attach(made, cell)
         question = questions.get(number)
         graded = part == "hidden-check" or (part == "answer" and question.by_hand)
         if part == "hidden-check":
@@ -185,6 +187,13 @@ def _new_cell(kind: str, source: str, cell_id: str) -> NotebookNode:
         "raw": nbformat.v4.new_raw_cell,
     }
     return make[kind](source, id=cell_id)
+
+
+def _attach(made: NotebookNode, cell: NotebookNode) -> None:
+    """The pictures attached to a cell that its text still shows: those of a solution stay behind."""
+    shown = {name: one for name, one in cell.get("attachments", {}).items() if f":{name}" in made.source}
+    if shown:
+        made["attachments"] = nbformat.from_dict(shown)
 
 
 def _assembled(cells) -> NotebookNode:

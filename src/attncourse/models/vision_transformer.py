@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attncourse.models.hugging_face import load_renamed
+from attncourse.models.hugging_face import check_config, load_renamed
 from attncourse.models.interface import check_choice, check_images
 from attncourse.models.transformer import Encoder
 
@@ -55,6 +55,8 @@ LAYER_BEFORE = {
 UNUSED = {"pooler.dense.weight", "pooler.dense.bias"}
 # What a config must say, if it says anything of it.
 ONLY = {"model_type": "vit", "hidden_act": "gelu", "qkv_bias": True}
+NEEDED = ("image_size", "patch_size", "num_channels", "hidden_size", "num_attention_heads",
+          "num_hidden_layers", "intermediate_size", "layer_norm_eps")
 
 
 class VisionTransformer(nn.Module):
@@ -116,7 +118,7 @@ class VisionTransformer(nn.Module):
         self.head = nn.Identity() if classes is None else nn.Linear(width, classes)
 
     def forward(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch classes"]:
         """Score every class.
 
@@ -132,7 +134,7 @@ class VisionTransformer(nn.Module):
         return self.head(vectors.mean(1) if self.class_token is None else vectors[:, 0])
 
     def attention_maps(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch layers heads tokens tokens"]:
         """The weights of every head and layer: a row for the token that reads, a column for the one read.
 
@@ -142,7 +144,7 @@ class VisionTransformer(nn.Module):
         return torch.stack(weights, dim=1)
 
     def embed(
-        self, images: Float[Tensor, "batch channels height width"], *, interpolate: bool = False
+        self, images: Float[Tensor, "batch channels image_height image_width"], *, interpolate: bool = False
     ) -> Float[Tensor, "batch tokens width"]:
         """What enters the encoder: the class token and the mapped patches, each with its position (eq. 1)."""
         rows, columns = self._checked_grid(images, interpolate)
@@ -191,9 +193,7 @@ class VisionTransformer(nn.Module):
         Raises:
             ValueError: another architecture, or weights that are missing, left over or of the wrong shape.
         """
-        for name, only in ONLY.items():
-            if config.get(name, only) != only:
-                raise ValueError(f"config[{name!r}] is {config[name]!r}: this model can only be {only!r}")
+        check_config(config, ONLY, NEEDED)
         classifier = state.get("classifier.weight")
         model = cls(
             None if classifier is None else len(classifier),
