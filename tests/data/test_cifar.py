@@ -20,7 +20,7 @@ def record(label, value) -> bytes:
     return bytes([label]) + b"".join(planes)
 
 
-def packed(names=NAMES) -> bytes:
+def packed(names=NAMES, **changed) -> bytes:
     """A tar.gz with two images a file, the folder as an entry of its own, and the files without images."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
@@ -29,6 +29,7 @@ def packed(names=NAMES) -> bytes:
         archive.addfile(folder)
         texts = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n"}
         texts |= {name: record(i, 10 * i) + record(9, 10 * i + 5) for i, name in enumerate(NAMES)}
+        texts |= {f"{name}.bin": content for name, content in changed.items()}
         for name in ("readme.html", *names, "batches.meta.txt"):
             entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             entry.size = len(texts[name])
@@ -107,6 +108,20 @@ def test_without_a_network_the_message_names_the_archive_its_place_and_its_md5(s
 def test_a_dev_set_that_leaves_nothing_is_named(small, dev, words):
     with pytest.raises(ValueError, match=f"dev is {dev}: .*{words}"):
         cifar10_corpus(dev=dev)
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (packed(NAMES[:2] + NAMES[3:]), "data_batch_3.bin is not there"),
+    (packed(NAMES[:-1]), "test_batch.bin is not there"),
+    (packed(data_batch_2=record(1, 10)[:-1]), "data_batch_2.bin is 3072 bytes; .*records of 3073"),
+    (packed(data_batch_2=b""), "data_batch_2.bin is 0 bytes"),
+    (packed(data_batch_1=record(1, 10), data_batch_2=record(10, 10)), "record 1 has the label 10: .*0 to 9"),
+])
+def test_an_archive_that_is_not_whole_is_named(small, monkeypatch, content, words):
+    """A record too short shifts all that follow: labels become pixels."""
+    serve(small, monkeypatch, content)
+    with pytest.raises(ValueError, match=words):
+        cifar10_corpus(dev=0)
 
 
 def test_the_published_archive_is_the_one_that_is_checked():

@@ -52,6 +52,18 @@ def test_every_other_sentence_misleads():
         assert min(shares) > 0.28 and max(shares) < 0.39, f"class {label} shows in the others: {shares}"
 
 
+def test_sentences_mislead_in_three_ways():
+    """My judgement of another thing, another's of the film, another's of another thing: a third each."""
+    ways = Counter()
+    for document in DOCUMENTS:
+        for i, sentence in enumerate(document.sentences):
+            text = " ".join(sentence)
+            if i != document.deciding_sentence:
+                ways[any(other in text for other in OTHERS), any(f"{film} " in text for film in FILMS)] += 1
+    assert not ways[False, True]
+    assert all(0.3 < ways[way] / ways.total() < 0.37 for way in ((False, False), (True, True), (True, False)))
+
+
 def test_counting_words_of_praise_and_blame_tells_little():
     """The deciding word is one among ten: a majority vote is right little more often than a guess."""
     right = 0
@@ -66,6 +78,10 @@ def test_the_place_of_the_deciding_sentence_tells_nothing():
     assert 0.4 < places[True] / len(DOCUMENTS) < 0.6
     assert any(d.deciding_sentence == 0 for d in DOCUMENTS), "never the first"
     assert any(d.deciding_sentence == len(d.sentences) - 1 for d in DOCUMENTS), "never the last"
+
+
+def test_reviews_are_as_long_as_they_claim():
+    assert {len(document.sentences) for document in DOCUMENTS} == set(range(8, 13))
 
 
 def test_classes_are_even_and_no_document_is_in_two_parts():
@@ -84,6 +100,7 @@ def test_deciding_pairs_of_dev_and_test_are_new_but_their_words_are_not():
         return {(about_the_film(sentence), judgement(sentence)) for sentence in deciding}
 
     held_out = held_out_pairs()
+    assert len(held_out) == len(FILMS) * len(CLASS_OF) / 4
     assert not pairs(CORPUS.train) & held_out
     assert pairs(CORPUS.dev) | pairs(CORPUS.test) <= held_out
     usual = {(film, word) for film in FILMS for word in CLASS_OF} - held_out
@@ -151,6 +168,9 @@ def test_documents_of_similar_length_share_a_batch():
     [
         (lambda: documents_corpus(0), "train is 0"),
         (lambda: documents_corpus(5, test=-1), "test is -1"),
+        (lambda: Document((), 0), "sentences is empty"),
+        (lambda: Document((("a",), ()), 0), r"sentences\[1\] is empty"),
+        (lambda: Document((("a",),), -1), "label is -1"),
         (lambda: collate_documents([], WORDS), "documents is empty"),
         (lambda: document_batches([], WORDS), "documents is empty"),
         (lambda: document_batches(SMALL, WORDS, size=0), "size is 0"),
@@ -159,3 +179,9 @@ def test_documents_of_similar_length_share_a_batch():
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_a_sentence_given_as_a_text_is_named():
+    """Else each of its letters would be a word."""
+    with pytest.raises(TypeError, match=r"sentences\[0\] is the text 'a cat': give its words"):
+        Document(("a cat",), 0)

@@ -16,6 +16,7 @@ from attncourse.data.translation import (
     ELIDED,
     INTRANSITIVE,
     NOUNS,
+    TIMES,
     TRANSITIVE,
     VOWELS,
     Grammar,
@@ -86,9 +87,11 @@ NOUN_PHRASES = {
     "the dogs 's house waits": "la maison des chiens attend",
     "the tree 's apples wait": "les pommes de l' arbre attendent",
     "some children 's dog sleeps": "le chien d' enfants dort",
+    "some big boys 's dog sleeps": "le chien de grands garçons dort",
     # Places and relative clauses.
     "the cat near the bridge sleeps": "le chat près du pont dort",
     "the man who sees the cat sleeps": "l' homme qui voit le chat dort",
+    "the men who see the cat sleep": "les hommes qui voient le chat dorment",
 }
 BY_HAND = {
     # The predicate agrees with its subject.
@@ -100,6 +103,7 @@ BY_HAND = {
     "the girl does not love him": ("la fille ne l' aime pas", Grammar.clitic),
     # Negation, with "de" for the indefinite article.
     "the boy does not see a cat": ("le garçon ne voit pas de chat", Grammar.transitive),
+    "the boy does not see an apple": ("le garçon ne voit pas de pomme", Grammar.transitive),
     "the boys do not see some trees": ("les garçons ne voient pas d' arbres", Grammar.transitive),
     "the boy does not love the cat": ("le garçon n' aime pas le chat", Grammar.transitive),
     # The passive becomes active.
@@ -212,6 +216,30 @@ def test_nothing_stands_before_a_vowel_that_French_would_change():
             assert not cut or following.startswith(VOWELS), f"{token} {following}: {' '.join(pair.target)}"
 
 
+def test_no_word_follows_itself():
+    """Two adjectives of one noun are two."""
+    for pair in SAMPLE:
+        for token, following in pairwise(pair.source):
+            assert token != following, " ".join(pair.source)
+
+
+def test_what_somebody_thinks_has_no_time_of_its_own():
+    """At the end of the sentence nobody could tell whose time it is, and French would need to know."""
+    grammar, times = Grammar(0), {english.split()[-1] for english, _ in TIMES}
+    for budget in [8, 12, 17] * 100:
+        assert not times & set(finish(grammar.opinion(budget)).source)
+
+
+@pytest.mark.parametrize(("mark", "least", "most"), [
+    ("not", 0.2, 0.35), ("by", 0.3, 0.45), ("who", 0.08, 0.2), ("'s", 0.07, 0.18), ("that", 0.1, 0.3),
+    ("because", 0.1, 0.3), ("today", 0.05, 0.2),
+])
+def test_every_construction_is_met_often(mark, least, most):
+    """What is rare in the corpus can neither be learned from it nor be measured on it."""
+    share = sum(mark in pair.source for pair in SAMPLE) / len(SAMPLE)
+    assert least < share < most, f"{mark!r} is in {share:.2f} of the sentences"
+
+
 def test_articles_merge_with_de():
     for pair in SAMPLE:
         text = " ".join(pair.target)
@@ -322,6 +350,11 @@ def test_impossible_requests_are_named(make, words):
     with pytest.raises(ValueError) as caught:
         make()
     assert all(part in str(caught.value) for part in words), str(caught.value)
+
+
+def test_nearly_all_sentences_of_a_short_length_are_found():
+    """Late ones need many draws: giving up early would say that there are none."""
+    assert len(sentences(2_400, 3, 3, 0)) == 2_400
 
 
 def test_no_sentence_is_an_answer_too():

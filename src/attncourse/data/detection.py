@@ -26,6 +26,7 @@ SMALLEST, LARGEST = 8, 16  # pixels of an enlarged digit's side
 INK = 0.2  # what is darker belongs to the digit
 MOST = 5  # digits in a scene
 APART = 2  # pixels of one box that may reach into another
+ROUNDING = 1e-4  # by which a share of the image may miss the range from 0 to 1
 TRIES = 50  # places tried for a digit before the scene goes without it
 
 
@@ -36,10 +37,26 @@ class BoxedImage:
     Attributes:
         image: (channels, side, side), from 0 to 1.
         objects: their labels and boxes.
+
+    Raises:
+        ValueError: an image without channels, another number of labels than of boxes, a negative label, or a
+            box that is not four shares of the image.
     """
 
     image: Float[Tensor, "channels side side"] = field(repr=False)
     objects: Objects
+
+    def __post_init__(self):
+        labels, boxes = self.objects
+        if self.image.dim() != 3:
+            raise ValueError(f"image has shape {tuple(self.image.shape)}: it must be (channels, side, side)")
+        if boxes.shape != (len(labels), 4):
+            raise ValueError(f"objects has {len(labels)} labels and boxes of shape {tuple(boxes.shape)}: "
+                             "each label needs one box, (cx, cy, w, h)")
+        for label, box in zip(labels.tolist(), boxes.tolist(), strict=True):
+            if label < 0 or not all(-ROUNDING <= share <= 1 + ROUNDING for share in box):
+                raise ValueError(f"objects has the label {label} at {box}: labels are counted from 0, and a "
+                                 "box is (cx, cy, w, h) as shares of the image, 0 to 1; is it in pixels?")
 
 
 class BoxedBatch(NamedTuple):

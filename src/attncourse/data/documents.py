@@ -73,12 +73,24 @@ class Document:
         label: the class, counted from 0.
         deciding_sentence: index of the sentence that decides the class.
         deciding_words: indices of the words in it that do.
+
+    Raises:
+        ValueError: no sentence, one without words, or a negative label.
+        TypeError: a sentence that is a text, not its words.
     """
 
     sentences: tuple[tuple[str, ...], ...]
     label: int
     deciding_sentence: int | None = None
     deciding_words: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        check_some(sentences=self.sentences)
+        check_counts(0, label=self.label)
+        for number, sentence in enumerate(self.sentences):
+            if isinstance(sentence, str):
+                raise TypeError(f"sentences[{number}] is the text {sentence!r}: give its words, see tokenize")
+            check_some(**{f"sentences[{number}]": sentence})
 
 
 @dataclass(frozen=True, repr=False)

@@ -344,7 +344,7 @@ def finish(phrase: Phrase) -> Pair:
         phrase.french, texts, ["", *texts], [*texts[1:], ""], strict=False
     ):
         # "le" before a vowel is elided, so it no longer merges: de l'arbre, but du roi.
-        if (previous, text) in MERGED and french[-1] == "de" and not _elides(text, following):
+        if (previous, text) in MERGED and not _elides(text, following):
             french[-1] = _french_form(MERGED[previous, text], following)
         else:
             french.append(_french_form(text, following))

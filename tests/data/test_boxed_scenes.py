@@ -205,7 +205,16 @@ def test_the_batches_keep_images_and_objects_together():
 # --- Errors ------------------------------------------------------------------------------------------------
 
 
+def boxed(labels, boxes, shape=(1, 8, 8)):
+    return BoxedImage(torch.zeros(shape), Objects(torch.tensor(labels), torch.tensor(boxes)))
+
+
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda: boxed([1], [[0.5, 0.5, 1.0, 1.0]], (8, 8)), r"image has shape \(8, 8\).*channels"),
+    (lambda: boxed([1, 2], [[0.5, 0.5, 1.0, 1.0]]), r"2 labels and boxes of shape \(1, 4\)"),
+    (lambda: boxed([-1], [[0.5, 0.5, 1.0, 1.0]]), "label -1.*counted from 0"),
+    (lambda: boxed([1], [[12.0, 10.0, 5.0, 5.0]]), "is it in pixels"),
+    (lambda: boxed([1], [[0.5, 0.5, float("nan"), 1.0]]), "nan.*shares of the image"),
     (lambda: boxed_scenes(0), "train is 0"),
     (lambda: boxed_scenes(1, dev=-1), "dev is -1"),
     (lambda: boxed_scenes(1, test=-2), "test is -2"),
