@@ -85,7 +85,7 @@ CAPTIONER = replace(
 FIXED = replace(TRANSLATOR, build=fixed_context)
 ATTENTIVE = replace(TRANSLATOR, build=additive_attention, measures=(BY_LENGTH, ALIGNED))
 LUONG = replace(TRANSLATOR, build=global_attention, measures=(BY_LENGTH, ALIGNED))
-# As many steps as RNNsearch has in `translation_ladder`, and about as many seconds.
+# As many steps as RNNsearch has in `translation_ladder`.
 ROTARY = replace(
     LUONG, build=transformer, dropout=0.0, trainings=(Training(1_500, 32, Cosine(2e-3), evaluations=4),)
 )
