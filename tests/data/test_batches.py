@@ -82,6 +82,11 @@ def test_the_order_by_hand():
     assert [sorted_by_length[step] for step in range(3)] == [[4, 1, 7, 8], [5, 2], [0, 9, 6, 3]]
 
 
+def test_the_order_of_many_batches_is_that_of_pools_of_fifty():
+    batches = Batches(range(400), list, 2, 0, lengths=[[i % 37 for i in range(400)]])
+    assert sha256(repr(list(batches)).encode()).hexdigest()[:16] == "ea4719f571bda75f"
+
+
 @EVERY_KIND
 def test_every_kind_can_be_pickled_and_asked_in_any_order(kind):
     batches = KINDS[kind][0]()

@@ -266,6 +266,18 @@ def test_where_the_size_does_not_tell_the_other_images_do(tmp_path, orientation)
     assert all(map(holds_what_is_white, images))
 
 
+def test_where_the_other_images_contradict_each_other_what_is_shown_counts(tmp_path):
+    """Two tools at work in one file: each picture that tells is read as it says."""
+    stored(tmp_path / "open.png", marked(24, 48, BOX), 3)
+    stored(tmp_path / "shown.png", marked(24, 48, BOX), 8)
+    file, (box, size) = one("open.png", BOX, width=24, height=48), on_stored(tmp_path / "told.png", 6)
+    file["images"] += [{"id": 2, "file_name": "told.png", **size},
+                       {"id": 3, "file_name": "shown.png", "width": 24, "height": 48}]
+    file["annotations"] += [{"id": i, "image_id": i, "category_id": 1, "bbox": bbox}
+                            for i, bbox in ((2, box), (3, BOX))]
+    assert all(map(holds_what_is_white, coco_images(written(tmp_path, file), tmp_path, side=24)[0]))
+
+
 @pytest.mark.parametrize("size", [
     {"width": 48, "height": 96}, {"width": 25, "height": 48}, {"width": 24}, {"width": "24", "height": "48"},
 ])
@@ -344,6 +356,12 @@ def test_what_is_transparent_is_white_and_its_colour_does_not_appear(tmp_path, m
     picture.save(tmp_path / ("clear.tif" if mode == "PA" else "clear.png"), **options)
     image = read(tmp_path, "clear.tif" if mode == "PA" else "clear.png", side=40, grey=grey)
     assert (image[:, :, :18] < 0.01).all() and (image[:, :, 22:] > 0.99).all()
+
+
+def test_a_transparent_grey_of_16_bits_is_refused(tmp_path):
+    Image.fromarray(np.array([[0, 1_000]], np.uint16)).save(tmp_path / "deep.png", transparency=1_000)
+    with pytest.raises(ValueError, match="deep.png cannot be read.*one of them is transparent"):
+        read(tmp_path, "deep.png")
 
 
 def test_inks_and_other_colours_become_red_green_and_blue(tmp_path):

@@ -217,6 +217,11 @@ def test_bad_pairs_are_named():
         Pair(("a",), ["b"])
     with pytest.raises(ValueError, match=r"every sure link must also be possible, but \[\(0, 0\)\]"):
         Pair(("a",), ("b",), Alignment(one, frozenset()))
+    other = frozenset({(0, 1)})
+    with pytest.raises(ValueError, match=r"every sure link must also be possible, but \[\(0, 0\)\]"):
+        Pair(("a",), ("b", "c"), Alignment(one, other))
+    with pytest.raises(TypeError, match="not tuple, tuple, list: use tuple"):
+        Pair(("a",), ("b",), references=[("b",)])
     for outside in ((1, 0), (0, 1), (-1, 0)):
         with pytest.raises(ValueError, match="outside 1 source and 1 target tokens"):
             Pair(("a",), ("b",), Alignment(frozenset(), frozenset({outside})))

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     """One image of the file: its name, the size that the file gives it, if any, and its annotations."""
 
     name: str
-    size: tuple[int, int] | None
+    size: tuple | None
     marks: list[dict[str, Any]]
 
 
@@ -126,7 +126,7 @@ def _check_box(path: Path, mark: dict[str, Any]) -> None:
                          "be (left, top, width, height), four finite numbers, the last two 0 or more")
 
 
-def _annotated_size(image: dict[str, Any]) -> tuple[int, int] | None:
+def _annotated_size(image: dict[str, Any]) -> tuple | None:
     size = image.get("width"), image.get("height")
     return None if size == (None, None) else size
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import regex
+from jaxtyping import Int
+from torch import Tensor
 
 from attncourse.data.corpora import check_counts
 
@@ -138,7 +140,7 @@ class Vocabulary:
         # Known tokens are all composed; only a miss may be the same word in another spelling.
         return self._ids.get(normalise(token), UNKNOWN) if found is None else found
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
+    def decode(self, ids: Iterable[int] | Int[Tensor, " tokens"]) -> list[str]:
         """The tokens up to the first `END`, without `PAD` and `START`. Takes a list or a 1-D tensor."""
         words = []
         for i in map(int, ids):
