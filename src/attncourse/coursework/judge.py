@@ -363,7 +363,8 @@ class _Trial:
         try:
             given = decode(reply["value"])
         except ValueError:
-            return {"words": "the process wrote something of its own where the answers go"}
+            # The driver sends no such thing. Its own reply may still come, and must meet no other question.
+            raise Ended("the process wrote something of its own where the answers go") from None
         if self.right is None:
             return {"value": given}
         return {"words": _compared(case, self.right[step[1]][step[2]], given)}
