@@ -197,8 +197,8 @@ for fd in range(3, 40):
         pass
 return 0
 """
-FORGED = {"a shape of its own": "[10**30]", "a shape of nothing": "[0, 2**62]"}
-for name, shape in FORGED.items():
+FORGED_SHAPES = {"a shape of its own": "[10**30]", "a shape of nothing": "[0, 2**62]"}
+for name, shape in FORGED_SHAPES.items():
     FUNCTIONS[name] = (FORGED_ARRAY.replace("SHAPE", shape), "something of its own|number of things")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from handed_in import ANSWERS, NAME, PROBLEMS, SOURCE, WORDS, HandedIn
-from strangers import CELLS, FORGED, FUNCTIONS, ODD, odd_notebooks, put_odd_files
+from strangers import CELLS, FORGED_SHAPES, FUNCTIONS, ODD, odd_notebooks, put_odd_files
 
 from attncourse.coursework.grading import grade
 from attncourse.coursework.sandbox import MEGABYTE, Limits
@@ -383,7 +383,7 @@ def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
     row = next(line for line in grades(place) if line["student"].lstrip("'") == who)
     earned = tuple(int(row[number]) for number in ("02.1", "02.2", "02.3"))
     # A forged reply may spoil the answer after it: the driver's own reply is still on its way then.
-    right = [case.points, (3, 0, 0)] if who in FORGED else [case.points]
+    right = [case.points, (3, 0, 0)] if who in FORGED_SHAPES else [case.points]
     assert earned in right, f"{earned}, and {case.points} were earned: {row['remarks']}"
     assert feedback(place, who), "the student gets no feedback"
     report = row["remarks"] + feedback(place, who)
