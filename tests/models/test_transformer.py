@@ -308,7 +308,8 @@ def test_with_positions_of_any_kind_it_can(positions):
     model, lengths, target = build(positions=positions), torch.tensor([5]), targets(1)
     source, order = torch.tensor([[4, 5, 6, 7, 8]]), torch.tensor([3, 0, 4, 1, 2])
     moved = (model(source, lengths, target).logits - model(source[:, order], lengths, target).logits).abs()
-    assert moved.max() > 0.001, f"{positions}: the order of the source changes nothing"
+    least = 0.001 if positions == "alibi" else 0.01  # two heads take off 1/16 and 1/256 a place, no more
+    assert moved.max() > least, f"{positions}: the order of the source changes nothing"
 
 
 def test_positions_between_target_and_source_are_a_choice():

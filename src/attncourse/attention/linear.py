@@ -14,9 +14,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attncourse.attention.equation import Attended, attend, check_vectors
-from attncourse.attention.masks import causal_mask, check_mask, check_order
+from attncourse.attention.masks import check_mask, check_order
 from attncourse.attention.multi_head import MultiHeadAttention
 from attncourse.attention.precision import at_least_float32, precise_matmul
+from attncourse.attention.reads import in_order
 from attncourse.attention.scores import same_width
 
 BLOCK = 64  # positions that a causal reading takes in one product
@@ -120,9 +121,8 @@ def linear_attend(
     """
     _check(query, key, value, mask, causal)
     if need_weights:
-        order = causal_mask(query.shape[-2], key.shape[-2], device=key.device) if causal else None
-        both = order if mask is None else mask if order is None else mask & order
-        return attend(query, key, value, score=LinearScore(), mask=both)
+        visible = in_order(mask, query, key) if causal else mask
+        return attend(query, key, value, score=LinearScore(), mask=visible)
     q, k = _scaled_features(query, key, None if mask is None else _down_the_keys(mask), causal)
     context = _in_order(q, k, value.to(k.dtype)) if causal else LinearState.of(k, value).read(q)
     return Attended(context.to(value.dtype), None)

@@ -116,13 +116,23 @@ def window_mask(
         ValueError: a negative number, or more queries than keys.
     """
     check_order(queries, keys)
+    check_reach(reach)
+    own = keys - queries  # the place of the first query
+    ahead = 0 if causal else reach
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(own - reach).tril(own + ahead)
+
+
+def check_reach(reach: int) -> None:
+    """Refuse a reach that is no number of places to a side.
+
+    Raises:
+        TypeError: it is not a whole number.
+        ValueError: it is negative.
+    """
     if isinstance(reach, bool) or not isinstance(reach, int):
         raise TypeError(f"reach is {reach!r}: it must be a whole number of places")
     if reach < 0:
         raise ValueError(f"reach is {reach}: it must be at least 0, which is the query's own place")
-    own = keys - queries  # the place of the first query
-    ahead = 0 if causal else reach
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(own - reach).tril(own + ahead)
 
 
 def check_order(queries: int, keys: int) -> None:

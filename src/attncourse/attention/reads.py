@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncourse.attention.equation import Attended, Score, attend, masked_softmax
-from attncourse.attention.masks import causal_mask, check_order
+from attncourse.attention.masks import causal_mask, check_order, check_reach
 from attncourse.attention.precision import precise_matmul
 from attncourse.attention.scores import ScaledDotScore
 
@@ -110,10 +110,7 @@ class WindowRead(nn.Module):
 
     def __init__(self, reach: int):
         super().__init__()
-        if isinstance(reach, bool) or not isinstance(reach, int):
-            raise TypeError(f"reach is {reach!r}: it must be a whole number of places")
-        if reach < 0:
-            raise ValueError(f"reach is {reach}: it must be at least 0, which is the query's own place")
+        check_reach(reach)
         self.reach, self.score = reach, ScaledDotScore()
 
     def forward(
