@@ -248,3 +248,17 @@ def test_the_commit_is_marked_where_files_were_changed(tmp_path, monkeypatch):
     assert results.commit() == clean + " and changes"
     monkeypatch.setattr(results, "CHECKOUT", tmp_path / "nowhere")
     assert results.commit().startswith("installed ")
+
+
+def test_a_table_shows_what_is_not_equal_and_says_what_is():
+    """Of the rows that are shown: two that share their data need no column for it."""
+    ladder = load_results("translation_ladder")
+    told = {"fixed context": "fixed context-30", "additive attention": "additive attention-30"}
+    table = ladder.as_table({"BLEU": "bleu/26-30"}, told)
+    assert table["columns"] == ["", "BLEU", "model", "parameters", "seconds"]
+    assert [row[0] for row in table["rows"]] == list(told) and all(len(row) == 5 for row in table["rows"])
+    mean, std, _ = ladder.spread("fixed context-30", "bleu/26-30")
+    assert table["rows"][0][1] == f"{mean:.1f} ± {std:.1f}"
+    assert "translation_corpus(longest=30)" in table["notes"] and "of 3 seeds" in table["notes"]
+    with pytest.raises(ValueError, match="system 'attention' is not in"):
+        ladder.as_table({"BLEU": "bleu/26-30"}, {"attention": "attention"})

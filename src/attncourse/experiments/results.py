@@ -168,17 +168,47 @@ class Results:
             statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
         )
 
+    def as_table(
+        self, metrics: Mapping[str, str], systems: Mapping[str, str] | None = None, *, places: int = 1
+    ) -> dict:
+        """What `viewer.show_table` shows: means with their spread, then all that is not equal, and what is.
+
+        Args:
+            metrics: {heading of a column: name of the metric}.
+            systems: {label of a row: name of the system}; all of them, under their own names, when omitted.
+        """
+        systems = systems or {name: name for name in self.systems}
+        equal, unequal = self._columns(list(systems.values()))
+        seeds = {self.spread(name, metric).count for name in systems.values() for metric in metrics.values()}
+        rows = [
+            [label, *[self._written(name, metric, places) for metric in metrics.values()],
+             *[unequal[fact][name] for fact in unequal]]
+            for label, name in systems.items()
+        ]
+        count = " or ".join(map(str, sorted(seeds)))
+        runs = f"Mean ± standard deviation of {count} seeds" if max(seeds) > 1 else "One seed"
+        return {
+            "rows": rows,
+            "columns": ["", *metrics, *unequal],
+            "notes": f"{runs}; {_equal(equal)}.",
+        }
+
+    def _written(self, system: str, metric: str, places: int) -> str:
+        mean, std, count = self.spread(system, metric)
+        return f"{mean:,.{places}f}" + (f" ± {std:.{places}f}" if count > 1 else "")
+
     def equal(self) -> str:
         """One line: what is the same for all systems, and so no explanation of a difference."""
-        equal = self._columns()[0]
-        return "equal for all: " + "; ".join(f"{name} {value}" for name, value in equal.items())
+        return _equal(self._columns(self.systems)[0])
 
     def columns(self) -> dict[str, dict[str, str]]:
         """What is not equal, {column: {system: value}}: parameters, steps, seconds, learning rate ..."""
-        return self._columns()[1]
+        return self._columns(self.systems)[1]
 
-    def _columns(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        facts = {system: dict(self.content["rows"][system]) for system in self.systems}
+    def _columns(self, systems: list[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        for system in systems:
+            self._runs(system)  # an unknown name is said in words
+        facts = {system: dict(self.content["rows"][system]) for system in systems}
         for system, row in facts.items():
             known = self.metrics(system)
             if "parameters" in known:
@@ -215,6 +245,10 @@ def load_results(name: str) -> Results:
         f"no stored results are called {name!r}: there are {', '.join(sorted(stored)) or 'none'}; "
         f"`attncourse results {name}` measures them"
     )
+
+
+def _equal(equal: Mapping[str, str]) -> str:
+    return "equal for all: " + "; ".join(f"{name} {value}" for name, value in equal.items())
 
 
 def _numbers(run: dict) -> dict[str, float]:

@@ -138,10 +138,14 @@ def _nothing_is_missing(notebook: _Notebook) -> Iterator[str]:
             yield f"{cell.name} shows something, but no output is stored"
 
 
+# What always leaves something on the page.
+_SHOWING = {"check", "display", "predict", "print", "reveal", "show", "show_table"}
+
+
 def _must_print(cell: _Cell) -> bool:
     body = cell.tree().body
-    calls = [s.value for s in body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
-    if any(_called(call) in {"check", "display", "print", "show"} for call in calls):
+    calls = [s.value for s in body if isinstance(s, ast.Expr | ast.Assign) and isinstance(s.value, ast.Call)]
+    if any(_called(call) in _SHOWING for call in calls):
         return True
     ends_in_a_value = bool(body) and isinstance(body[-1], ast.Expr) and body[-1].value not in calls
     return ends_in_a_value and not cell.source.rstrip().endswith((";", '"""'))

@@ -7,8 +7,10 @@ from attncourse.viewer.plots.heatmap import heatmap
 from attncourse.viewer.plots.image import image_heatmaps
 from attncourse.viewer.plots.patch import distance_by_layer, position_maps
 from attncourse.viewer.plots.positions import position_similarity, position_table
+from attncourse.viewer.predictions import predict
 from attncourse.viewer.source import show_source
 from attncourse.viewer.style import MECHANISMS, figure_style
+from attncourse.viewer.tables import show_table
 from attncourse.viewer.views.attention.explorer import translation_explorer
 from attncourse.viewer.views.attention.view import AttentionView
 from attncourse.viewer.views.decoding.view import DecodingStep, DecodingView
@@ -55,6 +57,7 @@ __all__ = [
     "position_maps",
     "position_similarity",
     "position_table",
+    "predict",
     "pretrained_explorer",
     "query_boxes",
     "scene_explorer",
@@ -62,6 +65,7 @@ __all__ = [
     "show",
     "show_beside",
     "show_source",
+    "show_table",
     "transformer_explorer",
     "translation_explorer",
     "window_explorer",
