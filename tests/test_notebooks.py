@@ -10,6 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbclient.exceptions import CellExecutionError
 
 from attncourse.notebooks import METADATA, SETUP, WIDGET_VIEW, check, execute, find, publish
+from attncourse.notebooks.reading import reading_minutes, state_reading_time
 
 CHAPTERS = find([Path(__file__).parent.parent / "chapters"])
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -355,3 +356,45 @@ def test_checkpoints_and_built_copies_are_not_found(tmp_path):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no .*nowhere"):
         find([tmp_path / "nowhere"])
+
+
+HUNDRED = "word " * 100
+
+
+def folded(source):
+    return nbformat.v4.new_code_cell(source, metadata={"tags": ["fold"]})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "cells"),
+    [
+        (5, [prose(HUNDRED * 5)]),
+        (10, [prose(HUNDRED * 5 + "\n$$a = b$$" * 10)]),
+        (5, [prose(f"{HUNDRED * 5}\n<details>{HUNDRED * 5}</details>\n```\n{HUNDRED * 5}```")]),
+        (10, [prose("**A minute.** Why?\n\n" * 10)]),
+        (10, [code(SETUP), code("x = 1\n" * 200)]),
+        (5, [code(SETUP), folded("x = 1\n" * 200)]),
+        (10, [code(SETUP), code("", shown(text_plain="x = 1\n" * 200, text_markdown="source"))]),
+        (15, [code(SETUP), code("", *[shown(text_html='<figure class="attn-figure">')] * 10,
+                                *[shown(text_html='<div data-attn-view="weigh">')] * 10)]),
+    ],
+    ids=["words", "formulas", "no answers", "questions", "open code", "folded code", "sources", "pictures"],
+)
+def test_reading_time_counts_what_is_read(minutes, cells):
+    """Folded answers and folded code take no time of whoever reads on."""
+    assert reading_minutes(cells) == minutes
+
+
+@pytest.mark.parametrize(
+    "line", ["| Reading time | {} |", "- **Reading time:** {}", "- **Reading time:** {}, and more"]
+)
+def test_reading_time_is_written_by_the_rule(line):
+    cells = [prose("# 07"), prose(line.format("about an hour and a half") + "\n\n" + HUNDRED * 15)]
+    state_reading_time(cells)
+    assert cells[1]["source"].startswith(line.format("about 15 minutes"))
+
+
+def test_a_reading_time_of_another_page_is_named(written):
+    """A chapter that was cut by half goes on promising an hour."""
+    path = written(prose("- **Reading time:** about 40 minutes"), prose(HUNDRED * 15))
+    assert check(path) == ["the opening says 40 minutes of reading, the rule 15: run `attncourse notebooks`"]

@@ -311,15 +311,32 @@ TRY_IT = """## Try it
 **A minute.** No exercise."""
 
 
-def test_a_chapter_says_what_it_asks(tmp_path):
-    effort = timetable.read_effort(notebook(tmp_path, OPENING, TRY_IT))
+FIRST_SCREEN = """# 07 · Small
+
+What if it could look back?"""
+FOLD = """<details><summary>What you will learn</summary>
+
+- **Before this:** [chapter 00](00_what_is_attention.ipynb), [02](02_soft_attention.ipynb)
+- **Reading time:** about 45 minutes
+- **Running time:** about a minute
+
+</details>
+
+## The problem
+
+- **Reading time:** of something else"""
+
+
+@pytest.mark.parametrize("opening", [(OPENING,), (FIRST_SCREEN, FOLD)], ids=["table", "list"])
+def test_a_chapter_says_what_it_asks(tmp_path, opening):
+    effort = timetable.read_effort(notebook(tmp_path, *opening, TRY_IT))
     assert effort == timetable.Effort(("00", "02"), 2700, 60, (2, 1, 1))
 
 
 @pytest.mark.parametrize("change", [("about 45 minutes", "not long"), ("Reading time", "To read")])
 def test_a_chapter_without_a_time_is_named(tmp_path, change):
     """A plan that leaves a chapter out of its sum looks right and is wrong."""
-    with pytest.raises(ValueError, match="07_small.ipynb: the table that opens the chapter"):
+    with pytest.raises(ValueError, match="07_small.ipynb: what opens the chapter"):
         timetable.read_effort(notebook(tmp_path, OPENING.replace(*change)))
 
 

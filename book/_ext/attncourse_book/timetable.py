@@ -1,8 +1,9 @@
 """How long a chapter takes, for those who plan a course: read from the chapters, never typed a second time.
 
-Reading time, running time and what comes before stand in the table that opens a chapter; the exercises are
-counted in its section "Try it". `{timings}` makes one table of all chapters, and `{course-plan}` adds up
-the weeks of a plan, whose lines say which chapters a week has, what is done in class and what afterwards.
+Reading time, running time and what comes before stand in the list that opens a chapter, before its first
+section; the exercises are counted in its section "Try it". `{timings}` makes one table of all chapters, and
+`{course-plan}` adds up the weeks of a plan, whose lines say which chapters a week has, what is done in class
+and what afterwards.
 """
 
 import json
@@ -23,6 +24,8 @@ DURATION = re.compile(
     r"\b(?:(?P<part>half) an?|(?P<count>\d+|an?|one|two|three)(?: and a (?P<before>half|quarter))?)"
     r" (?P<unit>second|minute|hour)s?(?: and a (?P<after>half|quarter))?\b"
 )
+# "- **Reading time:** about 45 minutes"; or a row of a table.
+STATED = re.compile(r"^(?:- \*\*|\| )([^|:*]+?)(?::\*\*| \|) (.+?)(?: \|)?$", re.MULTILINE)
 WEIGHTS = ("A minute", "Ten minutes", "An hour")
 EXERCISE = re.compile(rf"^\*\*({'|'.join(WEIGHTS)})\b.*?(?=^\*\*(?:{'|'.join(WEIGHTS)})\b|\Z)",
                       re.DOTALL | re.MULTILINE)
@@ -65,7 +68,7 @@ class Effort:
 
 
 def read_effort(notebook: Path) -> Effort:
-    """The effort that a chapter states in its opening table and in its exercises.
+    """The effort that a chapter states in its opening and in its exercises.
 
     Raises:
         ValueError: a row is missing, or names no time.
@@ -73,12 +76,13 @@ def read_effort(notebook: Path) -> Effort:
     cells = [cell for cell in json.loads(notebook.read_text(encoding="utf8"))["cells"]
              if cell["cell_type"] == "markdown"]
     texts = ["".join(cell["source"]) for cell in cells]
-    rows = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", texts[0], flags=re.MULTILINE))
+    opening = "\n".join(texts).partition("\n## ")[0]
+    rows = dict(STATED.findall(opening))
     needed = rows.get("Before this") or rows.get("You need", "")
     try:
         reading, running = (seconds(rows[row]) for row in ("Reading time", "Running time"))
     except (KeyError, ValueError) as problem:
-        raise ValueError(f"{notebook.name}: the table that opens the chapter: {problem}") from None
+        raise ValueError(f"{notebook.name}: what opens the chapter: {problem}") from None
     return Effort(tuple(re.findall(r"\]\((\d\d)_\w+\.ipynb", needed)), reading, running, _exercises(texts))
 
 

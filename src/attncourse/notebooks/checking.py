@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from IPython.core.inputtransformer2 import TransformerManager
 
 from attncourse.notebooks.form import CELL_LINES, METADATA, SETUP, WIDGET_VIEW
+from attncourse.notebooks.reading import STEP, reading_minutes, stated_minutes
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class _Notebook:
     path: Path
     metadata: dict
     cells: list[_Cell]
+    content: list[dict]  # the cells as they are stored
 
     @property
     def code(self) -> list[_Cell]:
@@ -77,7 +79,7 @@ def _read(path: Path) -> _Notebook:
         )
         for number, cell in enumerate(content["cells"], start=1)
     ]
-    return _Notebook(path, content["metadata"], cells)
+    return _Notebook(path, content["metadata"], cells, content["cells"])
 
 
 def _joined(text: str | list[str]) -> str:
@@ -160,6 +162,13 @@ def _code_cells_are_short(notebook: _Notebook) -> Iterator[str]:
         lines = len(cell.source.splitlines())
         if lines > CELL_LINES:
             yield f"{cell.name} has {lines} lines, over {CELL_LINES}: does that code belong in the package?"
+
+
+def _reading_time_is_computed(notebook: _Notebook) -> Iterator[str]:
+    stated = stated_minutes(notebook.content)
+    right = reading_minutes(notebook.content)
+    if stated is not None and abs(stated - right) > STEP:
+        yield f"the opening says {stated} minutes of reading, the rule {right}: run `attncourse notebooks`"
 
 
 _OF_A_MACHINE = re.compile(
@@ -290,6 +299,7 @@ _RULES = (
     _outputs_are_clean,
     _nothing_is_missing,
     _code_cells_are_short,
+    _reading_time_is_computed,
     _knows_no_machine,
     _reads_no_file_beside_it,
     _prose_is_plain_markdown,

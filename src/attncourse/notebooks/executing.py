@@ -12,6 +12,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
 from attncourse.notebooks.form import CELL_SECONDS, ENVIRONMENT, METADATA, WIDGET_VIEW
+from attncourse.notebooks.reading import state_reading_time
 
 # What Jupyter and Colab write into a cell for themselves.
 _EDITORS_NOTES = {"collapsed", "colab", "execution", "executionInfo", "outputId", "scrolled", "trusted"}
@@ -43,6 +44,7 @@ def execute(path: Path) -> float:
         client.execute(cleanup_kc=True, env={**os.environ, **ENVIRONMENT}, stderr=subprocess.DEVNULL)
     seconds = time.perf_counter() - started
     _keep_what_is_stable(notebook)
+    state_reading_time(notebook.cells)
     nbformat.write(notebook, path)
     return seconds
 
