@@ -19,15 +19,19 @@ def at_least_float32(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]
 
 def without_autocast(tensor: Tensor) -> AbstractContextManager:
     """Where `tensor` is, products keep the dtype of their factors: autocast would cast them back to half."""
-    if tensor.is_meta or not torch.is_autocast_enabled(tensor.device.type):
-        return nullcontext()
-    return torch.autocast(tensor.device.type, enabled=False)
+    return torch.autocast(tensor.device.type, enabled=False) if _autocast_at(tensor) else nullcontext()
+
+
+def _autocast_at(tensor: Tensor) -> bool:
+    return not tensor.is_meta and torch.is_autocast_enabled(tensor.device.type)
 
 
 def precise_matmul(
     left: Float[Tensor, "*#batch rows inner"], right: Float[Tensor, "*#batch inner columns"]
 ) -> Float[Tensor, "*batch rows columns"]:
     """left @ right in float32 at least, also inside autocast."""
+    if not _autocast_at(left) and left.dtype == right.dtype == torch.float32:
+        return left @ right  # the usual case, and one that a decoder's step meets at every layer
     dtype = functools.reduce(torch.promote_types, (left.dtype, right.dtype, torch.float32))
     with without_autocast(left):
         return left.to(dtype) @ right.to(dtype)
