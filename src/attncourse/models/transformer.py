@@ -57,7 +57,7 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "*batch width"], out: Float[Tensor, "*batch width"]
     ) -> Float[Tensor, "*batch width"]:
         """What becomes of x and of the sub-layer's output."""
-        x = x + (self.dropout(out) if self.training else out)
+        x = x + self.dropout(out)
         return x if self.first else self.norm(x)
 
 
