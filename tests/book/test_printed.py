@@ -1,6 +1,7 @@
 """The printed book: a few pages of it, from the built pages to the PDF."""
 
 import logging
+from pathlib import Path
 
 import pytest
 from attncourse_book import printed
@@ -10,16 +11,40 @@ CHAPTER = "chapters/02_soft_attention.html"
 PAGES = (printed.COVER, CHAPTER, "book/notation.html")
 
 
+def listing(folder: Path) -> set[str]:
+    """Every file under a folder, by its path in it."""
+    return {str(file.relative_to(folder)) for file in folder.rglob("*")}
+
+
 @pytest.fixture(scope="module")
-def pdf(book, browser, tmp_path_factory):
-    """Cover, one chapter and the notation, printed."""
-    pypdf = pytest.importorskip("pypdf")
+def printing(book, browser, tmp_path_factory):
+    """Cover, one chapter and the notation, printed: the PDF, and what was new in the book at each print."""
+    pytest.importorskip("pypdf")
     logging.getLogger("pypdf").setLevel(logging.ERROR)
     target = tmp_path_factory.mktemp("printed") / "book.pdf"
     pages = {page: BeautifulSoup((book / page).read_text(encoding="utf8"), "html.parser") for page in PAGES}
-    printed.print_book(book, target, browser, pages)
-    assert not (book / "printed.html").exists(), "the page that is printed must not be published"
-    return pypdf.PdfReader(target)
+    before, new, print_page = listing(book), [], printed.print_page
+
+    def watched(*given, **options):
+        new.append(listing(book) - before)
+        print_page(*given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(printed, "print_page", watched)
+        printed.print_book(book, target, browser, pages)
+    return target, [*new, listing(book) - before]
+
+
+@pytest.fixture(scope="module")
+def pdf(printing):
+    pypdf = pytest.importorskip("pypdf")
+    return pypdf.PdfReader(printing[0])
+
+
+def test_printing_writes_nothing_into_the_book(printing):
+    """Written there for the time of a print, a page was published, or met by whoever read the book."""
+    assert len(printing[1]) == 3, "a print was not watched"
+    assert not any(printing[1]), f"serve what is printed from memory, instead of writing {printing[1]}"
 
 
 def test_the_pages_are_printed_in_the_order_of_the_contents(book, toc):

@@ -15,6 +15,7 @@ import http.server
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,10 +134,24 @@ def document(head: str, body: str) -> str:
 
 
 @contextmanager
-def _served(folder: Path):
-    """A local server of the folder; its address."""
+def _served(folder: Path, made: dict[str, str]):
+    """A local server of the folder, and of pages that are `made` and lie in no folder; its address.
+
+    What is printed is never written into the built book: who reads the book meanwhile would meet it there.
+    """
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            page = made.get(self.path.lstrip("/"))
+            if page is None:
+                return super().do_GET()
+            content = page.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
         def log_message(self, *args):
             pass
 
@@ -205,19 +220,14 @@ def print_book(book: Path, target: Path, browser, pages: dict[str, BeautifulSoup
     pages = pages or read_pages(book)
     head = head_of(*next(iter(pages.items())))
     cover, *others = [article_of(page, soup, pages) for page, soup in pages.items()]
-    source, numbers = book / "printed.html", target.with_suffix(".numbers.pdf")
-    try:
-        with _served(book) as address:
-            whole = [cover, contents(others, {}), *others]
-            source.write_text(document(head, "".join(map(str, whole))), encoding="utf8")
-            print_page(browser, f"{address}/{source.name}", target)
-            found = page_numbers(target)
-            source.write_text(document(head + GLASS, contents(others, found)), encoding="utf8")
-            print_page(browser, f"{address}/{source.name}", numbers, footer="<span></span>")
+    whole = [cover, contents(others, {}), *others]
+    made = {"printed.html": document(head, "".join(map(str, whole)))}
+    with _served(book, made) as address, tempfile.TemporaryDirectory() as folder:
+        numbers = Path(folder) / "numbers.pdf"
+        print_page(browser, f"{address}/printed.html", target)
+        made["numbers.html"] = document(head + GLASS, contents(others, page_numbers(target)))
+        print_page(browser, f"{address}/numbers.html", numbers, footer="<span></span>")
         finish(target, numbers, cover.find("h1").text, headings(others))
-    finally:
-        source.unlink(missing_ok=True)
-        numbers.unlink(missing_ok=True)
 
 
 def main() -> None:
