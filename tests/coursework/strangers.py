@@ -185,11 +185,11 @@ FUNCTIONS = {  # the body of question 02.2's function, and what is said of it
 }
 # Answers in the driver's place, with an array that no machine has room for.
 FORGED_ARRAY = r"""
-import json, os, sys
-frame, token = sys._getframe(), ""
+import json, os, sys, time
+frame, found = sys._getframe(), {}
 while frame:
-    token, frame = frame.f_locals.get("token", token), frame.f_back
-line = json.dumps({"value": {"array": ["float32", SHAPE, ""]}, "token": token}).encode() + b"\n"
+    found, frame = {**found, **frame.f_locals}, frame.f_back
+line = json.dumps({"value": {"array": ["float32", SHAPE, ""]}, "token": found["token"]}).encode() + b"\n"
 for fd in range(3, 40):
     try:
         os.write(fd, line)
@@ -197,9 +197,17 @@ for fd in range(3, 40):
         pass
 return 0
 """
-FORGED_SHAPES = {"a shape of its own": "[10**30]", "a shape of nothing": "[0, 2**62]"}
-for name, shape in FORGED_SHAPES.items():
-    FUNCTIONS[name] = (FORGED_ARRAY.replace("SHAPE", shape), "something of its own|number of things")
+FORGED = {
+    "a shape of its own": FORGED_ARRAY.replace("SHAPE", "[10**30]"),
+    "a shape of nothing": FORGED_ARRAY.replace("SHAPE", "[0, 2**62]"),
+    # Its own reply comes when the next question might have been asked already.
+    "a shape, and a rest": FORGED_ARRAY.replace("SHAPE", "[0]").replace("return", "time.sleep(0.2)\nreturn"),
+    # Takes the line that ends the driver's reply, so that the forged one seems to be all.
+    "a shape and its end": FORGED_ARRAY.replace("SHAPE", "[0]").replace(
+        'b"\\n"', 'b"\\n" + found["requests"].readline()'
+    ),
+}
+FUNCTIONS |= {name: (body, "something of its own") for name, body in FORGED.items()}
 
 
 def put_odd_files(folder: Path) -> None:

@@ -83,6 +83,46 @@ def test_a_forked_copy_does_not_answer(notebook):
         assert session.ask("run", 20, source="1 / 0")["error"].startswith("ZeroDivisionError")
 
 
+FORGE = """
+import json, os, sys, threading, time
+def forge():
+    global found
+    frame, found = sys._getframe(), {}
+    while frame:
+        found, frame = {**found, **frame.f_locals}, frame.f_back
+    WAY
+def write(end=b""):
+    line = json.dumps({"forged": True, "token": found["token"]}).encode() + b"\\n" + end
+    for fd in range(3, 40):
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass
+"""
+NOTHING = {"arguments": encode([]), "keywords": encode({})}
+FORGED = {  # how a reply is forged, and how many requests later it is seen
+    "at once": ("write()", 0),
+    "long before its own": ("write(); time.sleep(0.5)", 0),
+    "fifty times": ("for _ in range(50): write()", 0),
+    "with the line that ends a reply": ("write(found['requests'].readline())", 1),
+    "so, and long before its own": ("write(found['requests'].readline()); time.sleep(0.5)", 1),
+    "by a thread, later": ("threading.Timer(0.3, write).start()", 1),
+    "by a process, later": ("if not os.fork(): time.sleep(0.3), write(), os._exit(0)", 1),
+}
+
+
+@pytest.mark.parametrize(("way", "ago"), FORGED.values(), ids=FORGED.keys())
+def test_a_forged_reply_is_charged_to_the_request_it_answers(notebook, way, ago):
+    """Whichever of two replies comes first, the next question is not the one that has forged."""
+    with Session(notebook, Limits(), sandboxed=False) as session:
+        session.ask("begin", 120)
+        session.ask("run", 20, source=FORGE.replace("WAY", way))
+        with pytest.raises(Ended, match="something of its own") as ended:
+            session.ask("call", 20, name="forge", **NOTHING, gradient=False)
+            session.ask("run", 20, source="import time; time.sleep(1)")
+        assert ended.value.ago == ago
+
+
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_what_was_started_ends_with_the_session(notebook, sandboxed):
     with Session(notebook, Limits(), sandboxed=sandboxed) as session:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from handed_in import ANSWERS, NAME, PROBLEMS, SOURCE, WORDS, HandedIn
-from strangers import CELLS, FORGED_SHAPES, FUNCTIONS, ODD, odd_notebooks, put_odd_files
+from strangers import CELLS, FUNCTIONS, ODD, odd_notebooks, put_odd_files
 
 from attncourse.coursework.grading import grade
 from attncourse.coursework.sandbox import MEGABYTE, Limits
@@ -110,7 +110,7 @@ class Equal:
     def __getattr__(self, name): return self
     def __call__(self, *a, **k): return self
 """
-# Answers in the driver's place, with the inputs as words. Two answers to one request spoil all that follow.
+# Answers in the driver's place, with the inputs as words.
 WHISPER = r"""
 import json, os, sys, time
 frame, token = sys._getframe(), ""
@@ -304,14 +304,14 @@ def cases(folder: Path) -> dict[str, Case]:
         "forged answers": Case(
             HandedIn().solve("02.1").insert("answer-02-2", FORGED), (3, 0, 0), "wrote something of its own"
         ),
-        "whispers the inputs": Case(second(WHISPER), NONE, "wrote something of its own"),
+        "whispers the inputs": Case(second(WHISPER), SECOND_LOST, "wrote something of its own"),
         "whispers an end": Case(
-            second(WHISPER.replace("error", "ended")), NONE, "wrote something of its own"
+            second(WHISPER.replace("error", "ended")), SECOND_LOST, "wrote something of its own"
         ),
         "whispers when asked": Case(
             second("if len(annotations) == 2:\n    return state, state, state\n" + WHISPER),
             SECOND_LOST,
-            "raises an error",
+            "wrote something of its own",
         ),
         "repeats the inputs": Case(
             second("raise ValueError(annotations.tolist())"), SECOND_LOST, "raises ValueError"
@@ -382,9 +382,7 @@ def test_a_submission_gets_what_it_earned_and_is_told_why(place, who):
     case = ALL[who]
     row = next(line for line in grades(place) if line["student"].lstrip("'") == who)
     earned = tuple(int(row[number]) for number in ("02.1", "02.2", "02.3"))
-    # A forged reply may spoil the answer after it: the driver's own reply is still on its way then.
-    right = [case.points, (3, 0, 0)] if who in FORGED_SHAPES else [case.points]
-    assert earned in right, f"{earned}, and {case.points} were earned: {row['remarks']}"
+    assert earned == case.points, f"{earned}, and {case.points} were earned: {row['remarks']}"
     assert feedback(place, who), "the student gets no feedback"
     report = row["remarks"] + feedback(place, who)
     assert any(words in report for words in case.words.split("|")), report[:2000]

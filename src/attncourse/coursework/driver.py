@@ -1,8 +1,9 @@
 """The process in which a submission runs: it reads the notebook, runs cells and calls functions when asked.
 
 It is started anew for each submission, inside a sandbox, and knows nothing of questions, points or right
-answers. Requests come in as lines of JSON, replies go out the same way. All that a submission can do in here
-is spoil its own replies.
+answers. Requests come in as lines of JSON, replies go out the same way. Below each request stands a line that
+comes back below its reply: nothing more follows on this request. All that a submission can do in here is
+spoil its own replies.
 """
 
 import builtins
@@ -49,7 +50,7 @@ def main() -> None:
         reply = getattr(student, request.pop("do"))(**request)
         if os.getpid() != own:
             os._exit(1)  # a copy that the submission forked has nothing to answer
-        replies.write(dump({**reply, "token": token}).encode() + b"\n")
+        replies.write(dump({**reply, "token": token}).encode() + b"\n" + requests.readline())
         replies.flush()
 
 

@@ -21,7 +21,7 @@ from attncourse.coursework.asking import Asked, cases_of, questions_from, run_ce
 from attncourse.coursework.comparing import difference
 from attncourse.coursework.driver import LONGEST_WORDS
 from attncourse.coursework.problems import ProblemSet, Question, UnsoundExam, part_of
-from attncourse.coursework.sandbox import Ended, Limits, Session
+from attncourse.coursework.sandbox import OF_ITS_OWN, Ended, Limits, Session
 from attncourse.coursework.submissions import (
     Cell,
     read_cells,
@@ -325,6 +325,7 @@ class _Trial:
 
     def _carry_out(self, steps: list[tuple], session: Session, until: float) -> None:
         """Go through the steps until one ends the process. Cells done before are done again, to no effect."""
+        done = []
         for step in steps:
             before = self.outcomes.get(step)
             if before is not None and ("ended" in before or step[0] == "ask"):
@@ -332,6 +333,7 @@ class _Trial:
             if time.monotonic() >= until:
                 self._time_is_over(steps)
                 return
+            done.append(step)
             try:
                 reply = self._ask(step, session, until)
                 self.outcomes.setdefault(step, reply)
@@ -339,6 +341,8 @@ class _Trial:
                 if time.monotonic() >= until:
                     self._time_is_over(steps)
                     return
+                if 0 < end.ago < len(done):  # this step is asked again, in a process without that one
+                    step = done[-1 - end.ago]
                 why = _BY_ITSELF if step[0] == "ask" and str(end).startswith(_BY_ITSELF) else str(end)
                 # A question whose check or case ends the process is not asked again.
                 rest = [other for other in self._open(steps) if other[:2] == ("ask", step[1])]
@@ -363,8 +367,7 @@ class _Trial:
         try:
             given = decode(reply["value"])
         except ValueError:
-            # The driver sends no such thing. Its own reply may still come, and must meet no other question.
-            raise Ended("the process wrote something of its own where the answers go") from None
+            raise Ended(OF_ITS_OWN) from None  # the driver sends no such thing
         if self.right is None:
             return {"value": given}
         return {"words": _compared(case, self.right[step[1]][step[2]], given)}

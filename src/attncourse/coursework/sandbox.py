@@ -8,6 +8,7 @@ may answer are limited; whoever takes more is ended, with everything it started.
 import contextlib
 import json
 import os
+import re
 import secrets
 import selectors
 import shutil
@@ -28,6 +29,8 @@ MEGABYTE = 2**20
 RESERVED = 6 * 1024 * MEGABYTE
 # The sources of a notebook's cells, as `driver` bounds them, with every letter in its longest form.
 LARGEST_READ = 16 * MEGABYTE
+OF_ITS_OWN = "the process wrote something of its own where the answers go"
+_TOKEN = re.compile(rb'"token": "([0-9a-f]{16})"}$', re.MULTILINE)  # as the driver's replies end
 # What Python itself needs of this machine's environment where there are no walls.
 KEPT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 
@@ -79,7 +82,15 @@ class NoSandbox(RuntimeError):
 
 
 class Ended(Exception):
-    """The process of a submission is gone; the message says why, in words for its author."""
+    """The process of a submission is gone; the message says why, in words for its author.
+
+    Args:
+        ago: how many requests ago it did what ended it; 0, in the present one.
+    """
+
+    def __init__(self, words: str, ago: int = 0):
+        super().__init__(words)
+        self.ago = ago
 
 
 def require_sandbox(*private: Path) -> None:
@@ -165,6 +176,7 @@ class Session:
     def __init__(self, notebook: Path | None, limits: Limits, *, sandboxed: bool = True):
         self.limits, self.sandboxed = limits, sandboxed
         self._walls = self._folder = None
+        self._tokens: list[bytes] = []  # of all requests so far: each says which one a reply belongs to
         file = -1 if notebook is None else opened(notebook, limits.notebook)
         self._group = bounds.Group(4 * limits.processes, limits.memory + limits.disk)
         try:
@@ -234,14 +246,22 @@ class Session:
         Raises:
             Ended: no reply came in time, or the process took too much, died, or sent something else.
         """
-        token = secrets.token_hex(8)
-        message = json.dumps({"do": what, "token": token, **request}).encode() + b"\n"
+        token, last = secrets.token_hex(8), f"{secrets.token_hex(8)}\n".encode()
+        self._tokens.append(token.encode())
+        message = json.dumps({"do": what, "token": token, **request}).encode() + b"\n" + last
         # A whole notebook is read before anything of it runs: only then a reply may be as large as that.
         most = max(self.limits.reply, LARGEST_READ) if what == "read" else self.limits.reply
+        received = bytearray()
         try:
-            line = self._exchange(message, seconds, most)
+            self._exchange(message, last, received, seconds, most)
         except BrokenPipeError:
+            self._blame_an_earlier_request(received)
             raise Ended(self._last_words()) from None
+        except Ended:
+            self._blame_an_earlier_request(received)
+            raise
+        line = bytes(received.removesuffix(last))
+        self._blame_an_earlier_request(line)
         if what != "read" and sum(map(line.count, b"[{,")) > self.limits.things_in_a_reply:
             raise Ended(f"its answer holds more than {self.limits.things_in_a_reply} things")
         try:
@@ -249,16 +269,27 @@ class Session:
         except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict) or reply.pop("token", None) != token:
-            raise Ended("the process wrote something of its own where the answers go")
+            raise Ended(OF_ITS_OWN)
         return reply
 
-    def _exchange(self, message: bytes, seconds: float, most: int) -> bytes:
-        """Send a line and receive one. A process that neither reads nor writes cannot hold this one up."""
-        until, received = time.monotonic() + seconds, bytearray()
+    def _blame_an_earlier_request(self, received: bytes | bytearray) -> None:
+        """Blame a second reply to an earlier request on that one: one of the two was forged."""
+        earlier = self._tokens[:-1]
+        for token in _TOKEN.findall(received):
+            if token in earlier:
+                raise Ended(OF_ITS_OWN, ago=len(earlier) - earlier.index(token))
+
+    def _exchange(self, message: bytes, last: bytes, received: bytearray, seconds: float, most: int) -> None:
+        """Send lines and receive all up to the last. A process that neither reads nor writes holds nobody up.
+
+        A submission that answers in the driver's place cannot end the exchange: the driver's own reply and
+        the last line follow, so that two replies are seen together, whichever was written first.
+        """
+        until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             selector.register(self._process.stdin, selectors.EVENT_WRITE)
-            while message or not received.endswith(b"\n"):
+            while message or not received.endswith(b"\n" + last):
                 if time.monotonic() > until:
                     raise Ended(f"it took longer than {seconds:g} seconds")
                 self._look_after()
@@ -275,7 +306,6 @@ class Session:
                 if len(received) > most:
                     raise Ended(f"its answer is larger than {most // MEGABYTE} MB")
         self._look_after()  # what this request took too much is not blamed on the next
-        return bytes(received)
 
     def _look_after(self) -> None:
         """End a submission that takes too much, before it hurts others."""
