@@ -65,24 +65,25 @@ def check(
 
 
 def _said(values: list[float], unit: str, places: int) -> str:
-    return ", ".join(_written(value, places) for value in values) + _after(unit)
+    return with_unit(", ".join(written(value, places) for value in values), unit)
 
 
 def _limits(limits: dict[str, float], count: int, unit: str, places: int) -> str:
     each = "each " if count > 1 else ""
     percent = unit if unit == "%" else ""
     return each + " and ".join(
-        f"{LIMITS[name][0]} {_written(limit, places)}{percent}" for name, limit in limits.items()
+        f"{LIMITS[name][0]} {written(limit, places)}{percent}" for name, limit in limits.items()
     )
 
 
-def _written(value: float, places: int) -> str:
-    # A count is a count: 12,000 and not 12,000.00.
+def written(value: float, places: int) -> str:
+    """A number as the book writes it: a count is a count, 12,000 and not 12,000.00."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{places}f}"
 
 
-def _after(unit: str) -> str:
-    return unit if unit in ("", "%") else f" {unit}"
+def with_unit(number: str, unit: str) -> str:
+    """A written number and what it counts; "%" stands without a space."""
+    return number + (unit if unit in ("", "%") else f" {unit}")
 
 
 def _numbers(measured) -> list[float]:

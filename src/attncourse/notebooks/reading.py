@@ -18,26 +18,28 @@ _FORMULA = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$", re.MULTILINE)
 _SHORT_EXERCISE = re.compile(r"^\*\*A minute\b", re.MULTILINE)
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
-
-
 STATED = re.compile(r"^((?:- \*\*|\| )Reading time(?::\*\*| \|) )about [\w ]+?(?=[,;]| \||$)", re.MULTILINE)
 
 
 def state_reading_time(cells: list[dict]) -> None:
     """Write the reading time into the line of the opening that states one, where there is such a line."""
-    for cell in cells:
-        if cell["cell_type"] == "markdown" and STATED.search(_source(cell)):
-            cell["source"] = STATED.sub(rf"\g<1>about {reading_minutes(cells)} minutes", _source(cell))
-            return
+    if cell := _stating(cells):
+        cell["source"] = STATED.sub(rf"\g<1>about {reading_minutes(cells)} minutes", _source(cell))
 
 
 def stated_minutes(cells: list[dict]) -> int | None:
     """The minutes that an opening states, 0 if not in figures; none where it states no time."""
-    for cell in cells:
-        if cell["cell_type"] == "markdown" and (stated := STATED.search(_source(cell))):
-            figures = re.search(r"about (\d+) minutes", stated[0])
-            return int(figures[1]) if figures else 0
-    return None
+    cell = _stating(cells)
+    if cell is None:
+        return None
+    figures = re.search(r"about (\d+) minutes", STATED.search(_source(cell))[0])
+    return int(figures[1]) if figures else 0
+
+
+def _stating(cells: list[dict]) -> dict | None:
+    """The cell of the opening that states a reading time."""
+    markdown = (cell for cell in cells if cell["cell_type"] == "markdown")
+    return next((cell for cell in markdown if STATED.search(_source(cell))), None)
 
 
 def reading_minutes(cells: list[dict]) -> int:

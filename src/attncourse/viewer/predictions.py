@@ -11,6 +11,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from attncourse.claims import with_unit
 from attncourse.viewer.publish import publish
 
 
@@ -38,7 +39,7 @@ class Prediction:
         else:
             low, high = self.between
             offered, possible = f"the slider goes from {low} to {high}", low <= answer <= high
-            said = f"{answer:,.{places}f}" + (self.unit if self.unit in ("", "%") else f" {self.unit}")
+            said = with_unit(f"{answer:,.{places}f}", self.unit)
         if not possible:
             raise ValueError(f"answer is {answer!r}, which nobody could choose: {offered}")
         html = (

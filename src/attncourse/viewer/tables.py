@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from attncourse.claims import written
 from attncourse.viewer.publish import publish
 
 
@@ -47,7 +48,7 @@ def _written(cell, places: int) -> str:
     cell = cell.item() if hasattr(cell, "item") else cell
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         return str(cell)
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.{places}f}"
+    return written(cell, places)
 
 
 def _html(cells, columns, numeric, caption, notes) -> str:
