@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -383,3 +384,9 @@ def test_the_wheel_carries_what_the_package_reads(tmp_path):
     results = {f"attncourse/results/{path.name}" for path in (ROOT / "book" / "results").glob("*.json")}
     assert results <= inside
     assert {"LICENSE", "LICENSE-TEXT"} <= {Path(name).name for name in inside}
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by name alone: run together, the second is an error, and run alone, all is well."""
+    seen = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in seen.items() if count > 1] == []
